@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 #: What every room may import, as long as it imports no other room: modules beside the rooms, and
 #: the files.
-SHARED = {"bad_input", "choices", "files", "fingerprints", "naming", "progress_bar"}
+SHARED = {"arrays", "bad_input", "choices", "files", "fingerprints", "naming", "progress_bar"}
 
 #: Room to the rooms that it may import, `SHARED` ones aside. Rooms that are not named here are a
 #: mistake.

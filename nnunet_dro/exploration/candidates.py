@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration import rank_sums
 from nnunet_dro.exploration.inputs import LabelScores
-from nnunet_dro.exploration.rank_sums import BoolArray, CodeArray, FloatArray
 from nnunet_dro.exploration.search import Attribute, Combination, Limits, Search
 
 #: A combination is carried over if its z in the half that was searched is at most this: one-sided
@@ -74,7 +74,7 @@ class Outcome:
 def search_and_test(
     attributes: Sequence[Attribute],
     labels: Sequence[LabelScores],
-    patients: CodeArray,
+    patients: IndexArray,
     limits: Limits,
     *,
     seed: int,
@@ -83,12 +83,7 @@ def search_and_test(
 ) -> Outcome:
     """Search one half of the cases, and test what is found in the other."""
     searched = halve(patients, np.random.default_rng([seed, 0]))
-    search = Search(
-        attributes,
-        patients,
-        searched,
-        limits,
-    )
+    search = Search(attributes, patients, searched, limits)
     n_all = search.n_sets * len(labels)
     if n_all > _MOST_SETS:
         raise InputError(
@@ -117,15 +112,7 @@ def search_and_test(
         )
 
     rng = np.random.default_rng([seed, 1])
-    rows = [
-        _result(
-            candidate,
-            search,
-            rng,
-            n_permutations,
-        )
-        for candidate in candidates
-    ]
+    rows = [_result(candidate, search, rng, n_permutations) for candidate in candidates]
     p_values = np.array([row["p"] for row in rows], dtype=np.float64)
     for row, holm_p in zip(rows, holm(p_values), strict=True):
         row["holm_p"] = float(holm_p)
@@ -134,7 +121,7 @@ def search_and_test(
     return Outcome(candidates, rows, n_combinations, search)
 
 
-def halve(patients: CodeArray, rng: np.random.Generator) -> BoolArray:
+def halve(patients: IndexArray, rng: np.random.Generator) -> BoolArray:
     """Half of the cases: patients in random order, each to the half that has fewer cases so far."""
     sizes = np.bincount(patients)
     is_first = np.zeros(len(sizes), dtype=bool)
@@ -218,7 +205,7 @@ def _result(
 
 
 def _described(
-    candidate: Candidate, half: BoolArray, patients: CodeArray, name: str
+    candidate: Candidate, half: BoolArray, patients: IndexArray, name: str
 ) -> dict[str, Any]:
     """How many cases of a combination and of the rest are in a half, and how they score."""
     scores = candidate.scores
@@ -276,15 +263,7 @@ def power_of(
     is_low = []
     for half in (searched, tested):
         patients = search.patients[half]
-        is_low.append(
-            _are_low(
-                goodness[half],
-                worse[half],
-                patients,
-                n_group,
-                rng,
-            )
-        )
+        is_low.append(_are_low(goodness[half], worse[half], patients, n_group, rng))
 
     return Power(
         label=scores.label,
@@ -295,7 +274,7 @@ def power_of(
     )
 
 
-def _usual_size(search: Search, halves: Sequence[CodeArray]) -> int:
+def _usual_size(search: Search, halves: Sequence[IndexArray]) -> int:
     """The median number of cases of the strata that are large enough.
 
     The number of a stratum is that of the half in which it has fewer.
@@ -315,7 +294,7 @@ def _usual_size(search: Search, halves: Sequence[CodeArray]) -> int:
 def _are_low(
     goodness: FloatArray,
     worse: FloatArray,
-    patients: CodeArray,
+    patients: IndexArray,
     n_group: int,
     rng: np.random.Generator,
 ) -> BoolArray:

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of, check_rows
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
 from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, parse_by
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
-from nnunet_dro.exploration.rank_sums import BoolArray, FloatArray
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.exploration.words import WORDS
 from nnunet_dro.files.case_table import attributes_of, read_cases_of
@@ -253,7 +254,7 @@ def label_scores(
     evaluation: Evaluation, cases: Sequence[str], metric: str, labels: Sequence[str]
 ) -> tuple[list[LabelScores], list[str]]:
     """The scores of the labels that have any, and notes on those that are undefined."""
-    check_rows(evaluation.scores)
+    check_rows(evaluation.scores, cure="Evaluate it again.")
     ground = CommonGround(
         tuple(cases),
         tuple(labels),
@@ -296,18 +297,12 @@ def label_scores(
             got=f"{metric!r} without any",
             cure="Choose another label or metric.",
         )
-    return scores, _notes_on_undefined(scores, labels, described)
-
-
-def _notes_on_undefined(
-    scores: Sequence[LabelScores], labels: Sequence[str], metric: Metric
-) -> list[str]:
-    """What becomes of labels without scores, and of scores without a value."""
     scored = {scores_of_label.label for scores_of_label in scores}
-    return WORDS.sentences(
+    notes = WORDS.sentences(
         "undefined",
         labels=[label for label in labels if label not in scored],
         n_failed=sum(int(scores_of_label.failed.sum()) for scores_of_label in scores),
         n_left_out=sum(int(np.isnan(scores_of_label.goodness).sum()) for scores_of_label in scores),
-        metric=metric,
+        metric=described,
     )
+    return scores, notes

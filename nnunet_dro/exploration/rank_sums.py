@@ -11,11 +11,8 @@ Everywhere, ``ranks`` are those of n cases, 1 for the worst, and ``blocks`` come
 import itertools
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-CodeArray = npt.NDArray[np.intp]
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 
 #: Random permutations of a test; the least p value is 1 / (N_PERMUTATIONS + 1).
 N_PERMUTATIONS = 9_999
@@ -24,7 +21,7 @@ N_PERMUTATIONS = 9_999
 _MOST_CELLS = 1 << 21
 
 
-def patients_by_size(patients: CodeArray) -> list[CodeArray]:
+def patients_by_size(patients: IndexArray) -> list[IndexArray]:
     """Put together the patients that have equally many cases.
 
     Args:
@@ -45,7 +42,7 @@ def patients_by_size(patients: CodeArray) -> list[CodeArray]:
 
 
 def standardised(
-    groups: CodeArray, n_groups: int, ranks: FloatArray, blocks: list[CodeArray]
+    groups: IndexArray, n_groups: int, ranks: FloatArray, blocks: list[IndexArray]
 ) -> FloatArray:
     """How low the ranks of each group's cases are, in standard deviations of the permutations.
 
@@ -101,14 +98,14 @@ def standardised(
     )
 
 
-def _counts(groups: CodeArray, n_groups: int) -> npt.NDArray[np.intp]:
+def _counts(groups: IndexArray, n_groups: int) -> IndexArray:
     return np.bincount(groups[groups >= 0], minlength=n_groups)
 
 
 def p_lower(
     inside: BoolArray,
     ranks: FloatArray,
-    blocks: list[CodeArray],
+    blocks: list[IndexArray],
     *,
     rng: np.random.Generator,
     n_permutations: int = N_PERMUTATIONS,

@@ -13,14 +13,9 @@ from math import comb
 import numpy as np
 from scipy.stats import rankdata
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.exploration.rank_sums import (
-    BoolArray,
-    CodeArray,
-    FloatArray,
-    patients_by_size,
-    standardised,
-)
+from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
 
 #: Differences of z that are smaller come from rounding: of two combinations of the same cases the
 #: first one counts.
@@ -35,7 +30,7 @@ class Attribute:
     """
 
     name: str
-    codes: CodeArray
+    codes: IndexArray
     strata: tuple[str, ...]
 
     @property
@@ -91,7 +86,7 @@ class Search:
     """What is searched: cases with their attributes and patients, half of which is looked at."""
 
     attributes: Sequence[Attribute]
-    patients: CodeArray  # the number of each case's patient, shape (n_cases,)
+    patients: IndexArray  # the number of each case's patient, shape (n_cases,)
     searched: BoolArray  # whether a case is in the half that is looked at, shape (n_cases,)
     limits: Limits
 
@@ -200,7 +195,7 @@ class Search:
 
 def _large_strata(
     attribute: Attribute, halves: Sequence[BoolArray], min_cases: int
-) -> tuple[CodeArray, int]:
+) -> tuple[IndexArray, int]:
     """The strata that have enough cases in each half, numbered anew, -1 for the others.
 
     No combination needs the others, because it has no more cases than its smallest stratum.
@@ -216,7 +211,7 @@ def _large_strata(
 
 
 def _have_enough_cases(
-    groups: CodeArray, n_groups: int, halves: Sequence[BoolArray], min_cases: int
+    groups: IndexArray, n_groups: int, halves: Sequence[BoolArray], min_cases: int
 ) -> BoolArray:
     """Whether each group, and the rest beside it, has enough cases in each half."""
     enough = np.ones(n_groups, dtype=bool)
@@ -227,7 +222,7 @@ def _have_enough_cases(
     return enough
 
 
-def _joint(parts: Sequence[tuple[CodeArray, int]]) -> tuple[CodeArray, int]:
+def _joint(parts: Sequence[tuple[IndexArray, int]]) -> tuple[IndexArray, int]:
     """The number of each case's combination of strata, -1 where a part is -1.
 
     Numbers are packed as soon as there are more of them than cases, so that arrays of groups stay

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS
@@ -18,10 +18,6 @@ from nnunet_dro.evaluation.statistics.patients import patient_values
 from nnunet_dro.naming import name_some
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.signed_rank import one_sided_p
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-CodeArray = npt.NDArray[np.intp]
 
 #: Scores that differ by less are equal: sums in another order differ by rounding.
 _DECIMALS = 10
@@ -147,7 +143,7 @@ class Contest:
         cls,
         scores: FloatArray,
         goodness: FloatArray,
-        units: CodeArray,
+        units: IndexArray,
         weights: FloatArray,
         *,
         patient_score: PatientScore = PatientScore.MEAN,
@@ -180,7 +176,7 @@ class Contest:
         return competition_ranks(self.goodness.swapaxes(1, 2)).swapaxes(1, 2)
 
     @cached_property
-    def unit_differences(self) -> tuple[FloatArray, CodeArray, CodeArray]:
+    def unit_differences(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """How much better i is than j, for each pair of teams i < j; then all i, and all j.
 
         Differences are of shape (n_tasks, n_pairs, n_units), NaN where the unit does not count.

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.pages.document import Figure
 from nnunet_dro.pages.svg import N_COLOURS, at, figure, line, shortened, text
-from nnunet_dro.ranking.contest import FloatArray
 
 _ROW = 24.0  # Height of the row of a team.
 _SIDE = 172.0  # Width of the names beside a figure.

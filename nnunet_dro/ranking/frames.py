@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.statistics.significance import holm
-from nnunet_dro.ranking.contest import FloatArray, competition_ranks
+from nnunet_dro.ranking.contest import competition_ranks
 from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     LEVEL,
@@ -68,7 +69,9 @@ def rank_table(
     task_ranks = competition_ranks(scores)
     mean_ranks = -consensus(task_ranks, entries.weights)
     overall = overall_ranks(scores, entries.weights)
-    signs = np.array([_signs(about, entries) for about in rankings])
+    signs = np.array(
+        [[_SIGNS.get(about.scheme, task.sign) for task in entries.tasks] for about in rankings]
+    )
 
     # Of each ranking the rows over all tasks come first.
     shown = np.concatenate([mean_ranks[:, None], signs[..., None] * scores], axis=1)
@@ -89,11 +92,6 @@ def rank_table(
     columns["score"] = shown[..., order].ravel() + 0.0
     columns["rank"] = ranks[..., order].ravel()
     return pd.DataFrame(columns)[list(RANK_COLUMNS)]
-
-
-def _signs(about: About, entries: Entries) -> list[float]:
-    """What gives the scores of each task their sign again."""
-    return [_SIGNS.get(about.scheme, task.sign) for task in entries.tasks]
 
 
 def _repeated(entries: "pd.Series[Any]", n_each: int, n_times: int = 1) -> Any:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.common_ground import (
@@ -24,14 +25,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
-from nnunet_dro.ranking.contest import (
-    BoolArray,
-    CodeArray,
-    Contest,
-    FloatArray,
-    Task,
-    task_weights,
-)
+from nnunet_dro.ranking.contest import Contest, Task, task_weights
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.words import WORDS
 
@@ -46,7 +40,7 @@ class Entries:
     cases: tuple[str, ...]  # identifiers, sorted
     scores: FloatArray  # of the cases, as `Contest` has them of units, (n_tasks, n_teams, n_cases)
     goodness: FloatArray  # likewise
-    units: CodeArray  # the number of the patient of each case, shape (n_cases,)
+    units: IndexArray  # the number of the patient of each case, shape (n_cases,)
     #: Attribute to the names of its strata and, for each, its cases: bool, shape (n_cases,).
     strata: Mapping[str, tuple[tuple[str, BoolArray], ...]]
     #: The column of the case table that names the patients; None where every case is another

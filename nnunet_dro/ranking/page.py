@@ -6,9 +6,9 @@ The page is one self-contained file.
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray, IndexArray
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.report.formatting import (
@@ -23,7 +23,6 @@ from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 from nnunet_dro.ranking import tables
-from nnunet_dro.ranking.contest import FloatArray
 from nnunet_dro.ranking.figures import Stop, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
@@ -245,7 +244,7 @@ def _scores(ranking: Ranking, table: SortableTable) -> Iterator[Block]:
 
 
 def _teams(
-    ranking: Ranking, values: FloatArray, rows: npt.NDArray[np.intp], metric: Metric
+    ranking: Ranking, values: FloatArray, rows: IndexArray, metric: Metric
 ) -> list[StratumCases]:
     """The scores of each team, shape (n_teams, n_cases), and the rows of the table they are in."""
     teams = []

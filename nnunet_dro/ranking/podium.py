@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.report.formatting import metric_title, scaled
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages.document import Figure
 from nnunet_dro.pages.svg import Scale, at, line, text, tick_text, value_range
-from nnunet_dro.ranking.contest import FloatArray, competition_ranks
+from nnunet_dro.ranking.contest import competition_ranks
 from nnunet_dro.ranking.figures import team_kind, wide
 from nnunet_dro.ranking.from_evaluations import Entries
 

@@ -11,9 +11,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from nnunet_dro.arrays import BoolArray, FloatArray, Int64Array
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.ranking.contest import BoolArray, Contest, FloatArray, competition_ranks
-from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, IntArray, resampled_z
+from nnunet_dro.ranking.contest import Contest, competition_ranks
+from nnunet_dro.ranking.signed_rank import ROWS_AT_ONCE, resampled_z
 
 #: The metric and the label of what is over all tasks.
 OVERALL = "all"
@@ -49,7 +50,7 @@ DEFINITIONS = {
 
 
 def task_scores(
-    contest: Contest, scheme: RankingScheme, counts: IntArray | None = None
+    contest: Contest, scheme: RankingScheme, counts: Int64Array | None = None
 ) -> FloatArray:
     """What a scheme ranks the teams by in each task, larger is better (ranks have a minus).
 
@@ -98,7 +99,7 @@ def worst_scores(scores: FloatArray) -> FloatArray:
     return np.asarray(np.fmin.reduce(scores, axis=0))
 
 
-def _means(values: FloatArray, counts: IntArray | None) -> FloatArray:
+def _means(values: FloatArray, counts: Int64Array | None) -> FloatArray:
     """Weighted means of the values that there are, shape (n_resamples, n_tasks, n_teams)."""
     n_tasks, n_teams, n_units = values.shape
     rows = values.reshape(n_tasks * n_teams, n_units)
@@ -111,7 +112,7 @@ def _means(values: FloatArray, counts: IntArray | None) -> FloatArray:
     return np.asarray(means.reshape(len(weights), n_tasks, n_teams))
 
 
-def _medians(values: FloatArray, counts: IntArray | None) -> FloatArray:
+def _medians(values: FloatArray, counts: Int64Array | None) -> FloatArray:
     """Weighted medians of the values that there are, shape (n_resamples, n_tasks, n_teams)."""
     n_tasks, n_teams, n_units = values.shape
     rows = values.reshape(n_tasks * n_teams, n_units)
@@ -134,8 +135,8 @@ def _medians(values: FloatArray, counts: IntArray | None) -> FloatArray:
 
 
 def _middle_places(
-    order: IntArray, is_value: BoolArray, counts: IntArray
-) -> tuple[IntArray, IntArray]:
+    order: Int64Array, is_value: BoolArray, counts: Int64Array
+) -> tuple[Int64Array, Int64Array]:
     """The places of the two middle ones of the drawn values of each row, in their order.
 
     They are the same for an odd number, and n_units where no value is drawn. From the order of the
@@ -176,7 +177,7 @@ def pairwise_p(contest: Contest) -> FloatArray:
     return p
 
 
-def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
+def _wins(contest: Contest, counts: Int64Array | None) -> FloatArray:
     """The number of teams over which each team is significantly better."""
     _, first, second = contest.unit_differences
     n_tasks, n_teams = contest.goodness.shape[:2]
@@ -193,7 +194,7 @@ def _wins(contest: Contest, counts: IntArray | None) -> FloatArray:
     return wins
 
 
-def _tested(contest: Contest, task: int, counts: IntArray | None) -> tuple[BoolArray, BoolArray]:
+def _tested(contest: Contest, task: int, counts: Int64Array | None) -> tuple[BoolArray, BoolArray]:
     """Whether the first team of each pair is the better one, and whether that is significant.
 
     Both have the shape (n_resamples, n_pairs).
@@ -256,7 +257,7 @@ class Stability:
         return float(taus.mean()), median, low, high
 
 
-def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> IntArray:
+def draw_units(n_units: int, n_samples: int, rng: np.random.Generator) -> Int64Array:
     """How often each unit is in each bootstrap sample of as many, shape (n_samples, n_units)."""
     chances = np.full(n_units, 1 / n_units)
     return rng.multinomial(n_units, chances, size=n_samples).astype(np.int64)

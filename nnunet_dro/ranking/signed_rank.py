@@ -12,9 +12,8 @@ import numpy.typing as npt
 from scipy.special import ndtr
 from scipy.stats import rankdata
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from nnunet_dro.arrays import BoolArray, FloatArray, Int64Array
+
 CountArray = npt.NDArray[np.unsignedinteger[Any]]
 
 #: Up to this number of differences without ties, the p value is exact.
@@ -43,13 +42,16 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     n_tied = 2 * (last - ranks) + 1
     ties = np.where(is_counted, n_tied**2 - 1, 0.0).sum(axis=1)
 
-    greater, less = _normal_p(plus, n.astype(np.float64), ties)
+    # Where nothing deviates, p is 1.
+    z = _normal_z(plus, n.astype(np.float64), ties)
+    greater = np.nan_to_num(ndtr(-z), nan=1.0)
+    less = np.nan_to_num(ndtr(z), nan=1.0)
     is_exact = (ties == 0) & (n > 0) & (n <= MOST_EXACT)
     greater[is_exact], less[is_exact] = _exact_p(plus[is_exact], n[is_exact])
     return greater, less
 
 
-def _exact_p(plus: FloatArray, n: IntArray) -> tuple[FloatArray, FloatArray]:
+def _exact_p(plus: FloatArray, n: Int64Array) -> tuple[FloatArray, FloatArray]:
     """The exact p values of sums of n ranks without ties."""
     greater = np.empty(len(plus))
     less = np.empty(len(plus))
@@ -88,13 +90,7 @@ def _normal_z(plus: FloatArray, n: FloatArray, ties: FloatArray) -> FloatArray:
         return np.asarray(np.where(deviation > 0, (plus - mean) / deviation, np.nan))
 
 
-def _normal_p(plus: FloatArray, n: FloatArray, ties: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The normal approximation, in both directions; 1 where nothing deviates."""
-    z = _normal_z(plus, n, ties)
-    return np.nan_to_num(ndtr(-z), nan=1.0), np.nan_to_num(ndtr(z), nan=1.0)
-
-
-def resampled_z(differences: FloatArray, counts: IntArray) -> FloatArray:
+def resampled_z(differences: FloatArray, counts: Int64Array) -> FloatArray:
     """The normal approximation of `one_sided_p` on resamples of the columns.
 
     ``counts``, shape (n_resamples, n), is how often each column is in each resample. The result,
@@ -124,13 +120,13 @@ class _Drawn:
     sizes: FloatArray  # ascending, shape (n_rows, n); NaN where a difference is left out
     is_positive: BoolArray
     #: The column of each in ``counts``; the last one for differences that are left out.
-    columns: IntArray
+    columns: Int64Array
     #: How often each column is in each resample, shape (n + 1, n_resamples), with a last row of
     #: zeros. Of a type that holds n (n + 1).
     counts: CountArray
 
     @classmethod
-    def of(cls, differences: FloatArray, counts: IntArray) -> "_Drawn":
+    def of(cls, differences: FloatArray, counts: Int64Array) -> "_Drawn":
         """Sort the differences of each row, of equal size the negative ones first."""
         sizes = np.abs(differences)
         order = np.lexsort((np.sign(differences), sizes), axis=1)
@@ -182,7 +178,7 @@ class _Drawn:
             columns=np.take_along_axis(self.columns[rows], order, axis=1),
         )
 
-    def _doubled_sums(self) -> IntArray:
+    def _doubled_sums(self) -> Int64Array:
         """2 W+ of each row and resample, shape (n_rows, n_resamples).
 
         Sums wrap around on the way, but not the last ones, which lie between 0 and n (n + 1).

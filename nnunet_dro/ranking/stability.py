@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.ranking.contest import FloatArray, Task, competition_ranks
+from nnunet_dro.ranking.contest import Task, competition_ranks
 from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     OVERALL,

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.report.gallery import Choice, read_case, worst_place
-from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
+from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import find_channels, read_onto

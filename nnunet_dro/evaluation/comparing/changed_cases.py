@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
 from nnunet_dro.evaluation.scoring.metrics import METRICS
@@ -23,8 +23,6 @@ _COLUMNS = (
     "method_value",
     "difference",
 )
-
-_FloatArray = npt.NDArray[np.float64]
 
 
 def changed_cases(compared: Compared) -> pd.DataFrame:
@@ -50,13 +48,13 @@ def changed_cases(compared: Compared) -> pd.DataFrame:
     return _with_strata(changed, compared.strata)
 
 
-def _mean(values: Mapping[str, _FloatArray], names: Sequence[str]) -> _FloatArray:
+def _mean(values: Mapping[str, FloatArray], names: Sequence[str]) -> FloatArray:
     """The mean over some trainings; NaN where any of them has no value."""
     return np.asarray(np.mean([values[name] for name in names], axis=0))
 
 
 def _most_changed(
-    before: _FloatArray, after: _FloatArray, ground: CommonGround, *, method: str, metric: str
+    before: FloatArray, after: FloatArray, ground: CommonGround, *, method: str, metric: str
 ) -> list[dict[str, object]]:
     """The cases of each label that changed most, from values of shape (n_cases, n_labels)."""
     rows: list[dict[str, object]] = []

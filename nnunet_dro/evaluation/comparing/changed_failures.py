@@ -7,15 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
-from nnunet_dro.evaluation.scoring.failures import (
-    BoolArray,
-    Failure,
-    most_failures,
-    most_failures_added,
-)
+from nnunet_dro.evaluation.scoring.failures import Failure, most_failures, most_failures_added
 from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS
-from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values
+from nnunet_dro.evaluation.statistics.patients import patient_values
 from nnunet_dro.evaluation.statistics.significance import mcnemar_p
 
 #: The columns of `Comparison.table` on failures; empty for other metrics than that of the failure.
@@ -43,8 +39,6 @@ NAMED_COLUMNS = (
     "case",
     "change",
 )
-
-_FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +147,7 @@ def changed_failures(compared: Compared, failure: Failure) -> list[ChangedFailur
 
 def _failed(
     compared: Compared, failure: Failure, baseline: str, method: str
-) -> tuple[_FloatArray, _FloatArray]:
+) -> tuple[FloatArray, FloatArray]:
     """Which cases fail in each training of both methods: 1, 0, or NaN where it is not known.
 
     Shape (n_trainings, n_cases, n_labels).
@@ -178,8 +172,8 @@ def _failed(
 
 def _of_units(
     key: dict[str, str],
-    before: _FloatArray,
-    after: _FloatArray,
+    before: FloatArray,
+    after: FloatArray,
     units: npt.NDArray[np.object_],
     *,
     have_patients: bool,
@@ -190,7 +184,7 @@ def _of_units(
     names = units[is_counted]
     values = both[:, is_counted]
     if have_patients:
-        codes: CodeArray
+        codes: IndexArray
         codes, names = pd.factorize(names)
         values = patient_values(values, codes)
     failed = values > 0

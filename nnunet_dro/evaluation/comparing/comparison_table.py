@@ -6,14 +6,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, completed, method_values
 from nnunet_dro.evaluation.comparing.trainings import Trainings, differences_over_trainings
-from nnunet_dro.evaluation.scoring.failures import BoolArray
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, is_bounded
 from nnunet_dro.evaluation.statistics.columns import (
     COMPARED,
@@ -22,7 +21,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     STATISTICS,
     TYPICAL,
 )
-from nnunet_dro.evaluation.statistics.patients import CodeArray, patient_values, worst_metric
+from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p_values
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.evaluation.stratifying.stratify import divide
@@ -57,8 +56,6 @@ TRAINING_COLUMNS = (
     *(f"{statistic}_{what}" for statistic in STATISTICS for what in COMPARED_TRAININGS),
 )
 
-_FloatArray = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -80,12 +77,12 @@ class Compared:
                 values[metric][name] = method_values(evaluation, self.ground, metric)
         return values
 
-    def filled(self, metric: str, *methods: str) -> dict[str, _FloatArray]:
+    def filled(self, metric: str, *methods: str) -> dict[str, FloatArray]:
         """The values of some methods' trainings, see `completed`."""
         names = [name for method in methods for name in self.trainings.names[method]]
         return completed(self.values[metric], metric, among=names)
 
-    def places(self) -> Iterator[tuple[dict[str, str], CodeArray, int]]:
+    def places(self) -> Iterator[tuple[dict[str, str], IndexArray, int]]:
         """Every attribute, stratum and label, with the numbers of its cases and of the label."""
         for attribute, stratum_of_case in self.strata.items():
             codes, names = divide(stratum_of_case, self.ground.cases, attribute=attribute)
@@ -105,14 +102,14 @@ class _Pair:
     """
 
     key: dict[str, str]
-    before: _FloatArray  # the values of the baseline's trainings
-    after: _FloatArray  # the values of the method's trainings
+    before: FloatArray  # the values of the baseline's trainings
+    after: FloatArray  # the values of the method's trainings
     failed_before: BoolArray  # where a training of the baseline failed, and so has no value
     failed_after: BoolArray  # where a training of the method did
-    patients: CodeArray | None  # the number of each case's patient, where patients count once
+    patients: IndexArray | None  # the number of each case's patient, where patients count once
     patient_score: PatientScore
 
-    def inside(self, place: dict[str, str], cases: CodeArray, label: int) -> "_Pair":
+    def inside(self, place: dict[str, str], cases: IndexArray, label: int) -> "_Pair":
         """The row of a stratum and label, of these cases and of the label with this number."""
         patients = self.patients
         if patients is not None:
@@ -135,7 +132,7 @@ class _Pair:
         return np.asarray(before & after)
 
     @cached_property
-    def values(self) -> tuple[_FloatArray, _FloatArray]:
+    def values(self) -> tuple[FloatArray, FloatArray]:
         """The values that are compared, of the baseline and the method.
 
         They are those of patients, in the defined cases.
@@ -145,7 +142,7 @@ class _Pair:
         after = self.of_patients(self.after[:, self.defined], worst_by)
         return before, after
 
-    def of_patients(self, values: _FloatArray, worst_by: Metric | None = None) -> _FloatArray:
+    def of_patients(self, values: FloatArray, worst_by: Metric | None = None) -> FloatArray:
         """What the patients of the defined cases have, of values of shape (..., n_defined)."""
         if self.patients is None:
             return values
@@ -165,7 +162,7 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
     for pair in _pairs(compared):
         # Of the pairs themselves, which hold more, there is one at a time.
         values.append(pair.values)
-        row = pair.key | _counts(pair)
+        row: dict[str, Any] = {**pair.key, **_counts(pair)}
         if are_repeated:
             row |= _without_tests(pair)
         else:
@@ -259,7 +256,7 @@ def _counts(pair: _Pair) -> dict[str, int]:
     }
 
 
-def _ranked(pair: _Pair) -> _FloatArray:
+def _ranked(pair: _Pair) -> FloatArray:
     """The differences of one training of each method, as their test ranks them."""
     (before,), (after,) = pair.values
     differences = after - before
@@ -285,7 +282,7 @@ def _without_tests(pair: _Pair) -> dict[str, Any]:
     return row | _wins(pair, after.mean(axis=0) - before.mean(axis=0))
 
 
-def _wins(pair: _Pair, differences: _FloatArray) -> dict[str, int]:
+def _wins(pair: _Pair, differences: FloatArray) -> dict[str, int]:
     gains = METRICS[pair.key["metric"]].sign * differences
     return {
         "wins": int((gains > 0).sum()),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
 from nnunet_dro.evaluation.comparing.trainings import Trainings
@@ -20,8 +20,6 @@ _SUMS = ("n_missed", "n_invented", "n_left_out", "n_failed")
 
 #: What a prediction has of its own, so that it is the mean over the trainings, too.
 _PREDICTED = ("n_prediction", "n_intersection", "prediction_ml")
-
-_FloatArray = npt.NDArray[np.float64]
 
 
 def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> pd.DataFrame:
@@ -81,10 +79,10 @@ def _count_failures(
         table.loc[is_metric, name] = failures[name].to_numpy()
 
 
-def _values_of_all(compared: Compared) -> dict[str, dict[str, _FloatArray]]:
+def _values_of_all(compared: Compared) -> dict[str, dict[str, FloatArray]]:
     """Training to metric to its values, NaN where any other training has none."""
     trainings = compared.trainings
-    values: dict[str, dict[str, _FloatArray]] = {name: {} for name in trainings.evaluations}
+    values: dict[str, dict[str, FloatArray]] = {name: {} for name in trainings.evaluations}
     for metric in compared.ground.metrics:
         filled = compared.filled(metric, *trainings.names)
         undefined = np.isnan(list(filled.values())).any(axis=0)
@@ -94,7 +92,7 @@ def _values_of_all(compared: Compared) -> dict[str, dict[str, _FloatArray]]:
 
 
 def _scores(
-    evaluation: Evaluation, values: dict[str, _FloatArray], ground: CommonGround
+    evaluation: Evaluation, values: dict[str, FloatArray], ground: CommonGround
 ) -> pd.DataFrame:
     """Values as rows of scores, with the counts that tell which labels were missed or invented."""
     scores = evaluation.scores
@@ -155,7 +153,7 @@ def scores_of_methods(trainings: Trainings, ground: CommonGround) -> pd.DataFram
 
 def _mean_columns(
     part: pd.DataFrame, tables: Sequence[pd.DataFrame], columns: Sequence[str]
-) -> dict[str, _FloatArray]:
+) -> dict[str, FloatArray]:
     """The means, over the trainings that have the columns, in the rows of ``part``."""
     rows = pd.MultiIndex.from_frame(part[["case", "label"]])
     indexed = [table.set_index(["case", "label"]) for table in tables]

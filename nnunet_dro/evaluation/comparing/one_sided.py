@@ -7,14 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.failures import BoolArray, failed_rows, size_columns
+from nnunet_dro.evaluation.scoring.failures import failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,34 +115,28 @@ def lacking_values(
             names = dict.fromkeys((*trainings[baseline], *trainings[method]))
             compared = {name: values_of_trainings[name] for name in names}
             filled = completed(values_of_trainings, metric, among=names)
-            for reason, places in _places_by_reason(compared, filled).items():
-                pairs = _pairs(places, ground)
+            for reason, pairs in _pairs_by_reason(compared, filled, ground).items():
                 if pairs:
                     yield Lacking(metric, reason, pairs, len(names))
 
 
-def _places_by_reason(
-    compared: Mapping[str, MethodValues], filled: Mapping[str, FloatArray]
-) -> dict[str, dict[str, BoolArray]]:
-    """Where each training lacks a value that another has, by the reason why."""
+def _pairs_by_reason(
+    compared: Mapping[str, MethodValues], filled: Mapping[str, FloatArray], ground: CommonGround
+) -> dict[str, dict[str, list[str]]]:
+    """The reason why to each training that lacks a value that another has, in which pairs."""
     any_value = ~np.isnan(list(filled.values())).all(axis=0)
-    failed = {}
-    right = {}
-    unknown = {}
+    pairs: dict[str, dict[str, list[str]]] = {"failed": {}, "right": {}, "unknown": {}}
     for name, values in compared.items():
-        is_filled = np.isnan(values.values) & ~np.isnan(filled[name])
-        failed[name] = is_filled & values.failed
-        right[name] = is_filled & values.right
-        unknown[name] = np.isnan(filled[name]) & any_value
-    return {"failed": failed, "right": right, "unknown": unknown}
-
-
-def _pairs(places: Mapping[str, BoolArray], ground: CommonGround) -> dict[str, list[str]]:
-    """The cases and labels of some places, by training; without trainings that have none."""
-    pairs = {}
-    for name, is_lacking in places.items():
-        if is_lacking.any():
-            pairs[name] = [
-                f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(is_lacking)
-            ]
+        is_unknown = np.isnan(filled[name])
+        is_filled = np.isnan(values.values) & ~is_unknown
+        places = {
+            "failed": is_filled & values.failed,
+            "right": is_filled & values.right,
+            "unknown": is_unknown & any_value,
+        }
+        for reason, is_lacking in places.items():
+            if is_lacking.any():
+                pairs[reason][name] = [
+                    f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(is_lacking)
+                ]
     return pairs

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.columns import (
     COMPARED,
@@ -34,8 +34,6 @@ from nnunet_dro.evaluation.statistics.intervals import (
     not_inside,
 )
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
-
-FloatArray = npt.NDArray[np.float64]
 
 #: The least number of trainings of each method for intervals that hold for other trainings.
 N_FOR_SPREAD = 3

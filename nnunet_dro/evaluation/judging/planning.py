@@ -6,15 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.bounds import parse_bound
-from nnunet_dro.evaluation.judging.power import (
-    FloatArray,
-    chance_after_pilot,
-    is_of_measurements,
-    least_number,
-)
+from nnunet_dro.evaluation.judging.power import chance_after_pilot, is_of_measurements, least_number
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.scoring.failures import (

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
@@ -24,8 +24,6 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.intervals import FEWEST, TAIL, guaranteed_means, not_inside
 from nnunet_dro.evaluation.statistics.sample_bounds import mean_by_skewed_t, mean_by_students_t
 from nnunet_dro.evaluation.statistics.significance import typical_value
-
-FloatArray = npt.NDArray[np.float64]
 
 N_SAMPLES = 400
 
@@ -52,7 +50,9 @@ def is_of_measurements(requirement: Requirement) -> bool:
 @lru_cache(maxsize=4096)
 def chance_to_meet(requirement: Requirement, expected: Expected, n: int) -> float:
     """The chance that n cases of the expected kind meet the requirement."""
-    samples = expected.mean + expected.spread * _standard_samples(n)
+    # Samples of more cases begin with those of fewer, so that chances hardly ever fall with n.
+    standard = np.random.default_rng(0).standard_normal((n, N_SAMPLES)).T
+    samples = expected.mean + expected.spread * standard
     if is_bounded(requirement.metric or "dice"):
         samples = np.clip(samples, _lowest(requirement), 1.0)
     if not expected.spread:
@@ -178,14 +178,6 @@ def read_expected(text: str, name: str, metric: str) -> float:
         is_bounded=is_bounded(metric),
     )
     return bound.value
-
-
-def _standard_samples(n: int) -> FloatArray:
-    """Samples of the standard normal distribution, shape (`N_SAMPLES`, n).
-
-    Those of more cases begin with those of fewer, so that chances hardly ever fall with n.
-    """
-    return np.random.default_rng(0).standard_normal((n, N_SAMPLES)).T
 
 
 def _bounds(ascending: FloatArray, column: str, low: float, *, bounded: bool) -> FloatArray:

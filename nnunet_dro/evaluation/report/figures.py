@@ -5,16 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
+from nnunet_dro.arrays import FloatArray, Int64Array
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.pages import svg
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Measures of `distribution`: the height of a row, the space above and below the rows and beside
 #: them, and half the height of the dots of a row.
@@ -36,7 +34,7 @@ class StratumCases:
     title: str
     n: int  # number of cases, those without a value too
     values: FloatArray  # finite, in shown units, worst first
-    rows: npt.NDArray[np.int64]  # the row of the case table of each value
+    rows: Int64Array  # the row of the case table of each value
     marks: Mapping[str, float]  # statistic to its value in shown units; NaN if undefined
 
     @classmethod
@@ -45,7 +43,7 @@ class StratumCases:
         index: int,
         title: str,
         values: FloatArray,
-        rows: npt.NDArray[np.int64],
+        rows: Int64Array,
         metric: Metric,
         marks: Mapping[str, float] | None = None,
     ) -> "StratumCases":

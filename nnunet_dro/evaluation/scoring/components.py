@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.foreground import BoolArray, Box, IndexArray, Int64Array
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray, Int64Array
+from nnunet_dro.evaluation.scoring.foreground import Box
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 from nnunet_dro.evaluation.scoring.instances import Instances, MatchRule
 
@@ -26,7 +26,7 @@ class Components:
     numbers_of_voxels: Int64Array  # the numbers of those voxels alone
     n_voxels: Int64Array  # of each component
     boxes: list[Box]  # the smallest one around each
-    centres: npt.NDArray[np.float64]  # of mass, in voxels, shape (n, 3)
+    centres: FloatArray  # of mass, in voxels, shape (n, 3)
 
     def __len__(self) -> int:
         return len(self.n_voxels)

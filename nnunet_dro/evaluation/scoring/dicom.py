@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.scoring.grid import TOLERANCE_VOXELS, FloatArray, IntegerArray
+from nnunet_dro.evaluation.scoring.grid import TOLERANCE_VOXELS, IntegerArray
 from nnunet_dro.evaluation.scoring.slices import DECIMALS, SliceStack
 from nnunet_dro.naming import extra_cure
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.dicom import reading_dicom
-from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
+from nnunet_dro.evaluation.scoring.grid import Grid
 
 
 def read_series(folder: Path) -> tuple[npt.NDArray[Any], Grid]:

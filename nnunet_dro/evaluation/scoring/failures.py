@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.naming import name_some
-
-BoolArray = npt.NDArray[np.bool_]
 
 #: The comparisons that conditions are written with.
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<": lt}
@@ -114,9 +113,7 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.metric}{self.comparison}{self.bound:g}"
 
-    def of_cases(
-        self, values: npt.NDArray[np.float64], failed: Mapping[str, BoolArray] | None
-    ) -> npt.NDArray[np.float64]:
+    def of_cases(self, values: FloatArray, failed: Mapping[str, BoolArray] | None) -> FloatArray:
         """Which cases fail: 1 for those that do, and 0 for the others.
 
         Cases without a value fail if their label was missed or invented, and otherwise are NaN.
@@ -143,9 +140,7 @@ def failure_of(text: str | None, metrics: Collection[str]) -> Failure:
     return failure
 
 
-def most_failures(
-    n_failed: npt.ArrayLike, n: npt.ArrayLike, *, tail: float = 0.05
-) -> npt.NDArray[np.float64]:
+def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike, *, tail: float = 0.05) -> FloatArray:
     """The exact one-sided upper bound of the share of failures, wrong with at most ``tail``.
 
     With none among n it is 1 - tail^(1/n); 1 if all failed, NaN without any.

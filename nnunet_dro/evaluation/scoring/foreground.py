@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import BoolArray, IndexArray, Int64Array
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 
-Int64Array = npt.NDArray[np.int64]
-IndexArray = npt.NDArray[np.intp]
-BoolArray = npt.NDArray[np.bool_]
 Box = tuple[slice, ...]
 
 #: Up to this many pairs of values, counting by index is faster than sorting the values.
@@ -171,11 +168,7 @@ class Foreground:
         n_voxels = _RUN * n_runs[occurring]
         with_sign = occurring.astype(np.uint8).view(self._uniform_values.dtype)
         values = with_sign.astype(np.int64)
-        return JointCounts(
-            reference=values,
-            prediction=values,
-            n_voxels=n_voxels,
-        )
+        return JointCounts(reference=values, prediction=values, n_voxels=n_voxels)
 
     @cached_property
     def boxes(self) -> dict[int, Box]:
@@ -189,21 +182,14 @@ class Foreground:
 
         codes, value_of_code = _codes(values)
         lengths = _in_runs(self.shape)
-        coordinates = _coordinates(places, lengths)
-        extents = np.stack(
-            [
-                _extent(codes, coordinate, length)
-                for coordinate, length in zip(coordinates, lengths, strict=True)
-            ]
-        )
+        axes = zip(_coordinates(places, lengths), lengths, strict=True)
+        extents = np.stack([_extent(codes, coordinate, length) for coordinate, length in axes])
         extents[2] = np.minimum(_RUN * extents[2], self.shape[2])
 
         boxes = {}
-        occurring = np.flatnonzero(np.bincount(codes))
-        for code in occurring.tolist():
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
             sides = extents[:, :, code].tolist()
-            value = int(value_of_code[code])
-            boxes[value] = tuple(slice(begin, end) for begin, end in sides)
+            boxes[int(value_of_code[code])] = tuple(slice(begin, end) for begin, end in sides)
         return boxes
 
     def _values_and_places(self) -> tuple[IntegerArray, IndexArray]:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
+
 #: How far apart the corners of two maps on one grid may lie, in voxels: headers store rounded
 #: numbers.
 TOLERANCE_VOXELS = 0.05
 
-FloatArray = npt.NDArray[np.float64]
 IntegerArray = npt.NDArray[np.integer[Any]]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid
+from nnunet_dro.evaluation.scoring.grid import Grid
 
 #: Formats that store no position in space, whatever libraries make of their tags.
 PICTURES = (".png", ".bmp")

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.evaluation.scoring.components import Match, Matching, match_lesions
-from nnunet_dro.evaluation.scoring.foreground import BoolArray, enclosing
+from nnunet_dro.evaluation.scoring.foreground import enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.instances import Instances, lesion_metrics
 from nnunet_dro.evaluation.scoring.scoring import Scoring, ratio
@@ -232,9 +232,7 @@ def _rows_of_prediction(
     return rows
 
 
-def _place(
-    volume_mm3: float, centre: npt.NDArray[np.float64], corner: Sequence[int]
-) -> dict[str, float]:
+def _place(volume_mm3: float, centre: FloatArray, corner: Sequence[int]) -> dict[str, float]:
     """Volume and centre of a lesion, as a row has them.
 
     The centre is one in a box with this corner, and becomes one in the image.

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nnunet_dro.evaluation.scoring.grid import FloatArray, Grid, side_lengths
+from nnunet_dro.arrays import FloatArray
+from nnunet_dro.evaluation.scoring.grid import Grid, side_lengths
 from nnunet_dro.evaluation.scoring.itk import affine_in_header
 from nnunet_dro.evaluation.scoring.readers import Reader
 

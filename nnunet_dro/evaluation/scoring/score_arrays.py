@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from nnunet_dro.arrays import BoolArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.scoring.foreground import BoolArray, Box, Foreground, Runs, enclosing
+from nnunet_dro.evaluation.scoring.foreground import Box, Foreground, Runs, enclosing
 from nnunet_dro.evaluation.scoring.grid import Grid, IntegerArray
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.lesion_scores import score_lesions

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.grid import (
     TOLERANCE_VOXELS,
-    FloatArray,
     Grid,
     IntegerArray,
     onto,

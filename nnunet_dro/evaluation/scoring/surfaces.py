@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray, Int64Array
 from nnunet_dro.evaluation.scoring.grid import Grid
 
 #: How far the neighbourhood reaches, in voxels of the finest axis.
@@ -25,9 +25,6 @@ _FEW = 0.02
 #: Headers store voxel sizes in single precision: 0.3 mm is 0.30000001.
 _ROUNDING = 1e-6
 
-BoolArray = npt.NDArray[np.bool_]
-IndexArray = npt.NDArray[np.intp]
-FloatArray = npt.NDArray[np.float64]
 
 #: Offsets of equal length: that length in mm, and the offsets in voxels.
 Shell = tuple[float, tuple[tuple[int, ...], ...]]
@@ -129,7 +126,7 @@ class DirectedDistances:
 
     n: int
     lengths: FloatArray
-    counts: npt.NDArray[np.int64]
+    counts: Int64Array
     _beyond: float = field(repr=False)
     _rest: IndexArray = field(repr=False)
     _from: _Border = field(repr=False)

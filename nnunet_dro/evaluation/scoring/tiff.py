@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.evaluation.scoring.grid import FloatArray
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.nnunet.folders import dataset_folder
 

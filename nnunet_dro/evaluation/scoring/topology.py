@@ -9,8 +9,8 @@ from itertools import product
 
 import numpy as np
 
+from nnunet_dro.arrays import BoolArray
 from nnunet_dro.evaluation.scoring.components import connected_components
-from nnunet_dro.evaluation.scoring.foreground import BoolArray
 from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS
 
 

@@ -25,9 +25,8 @@ and Jun 2024, Tight concentrations and confidence sequences from the regret of u
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from nnunet_dro.arrays import FloatArray
 
 #: The stakes, and the share of the money that is bet with each. With the largest stake all is lost
 #: at the first value of 0, and nothing is better where values are alike.

@@ -16,12 +16,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, enough_cases
 from nnunet_dro.evaluation.statistics.samples import Sample
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 
-FloatArray = npt.NDArray[np.float64]
 OrderArray = npt.NDArray[np.int32]
 
 #: The most random divisions, and the fewest, of many cases.

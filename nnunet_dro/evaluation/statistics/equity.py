@@ -28,14 +28,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-
-FloatArray = npt.NDArray[np.float64]
 
 #: The numbers that have an interval.
 ESTIMATES = ("range", "sd", "equity_scaled_mean", "sd_scaled_mean")

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.statistics.betting_bounds import STAKES, bounded_mean
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, STATISTICS
@@ -28,8 +28,6 @@ from nnunet_dro.evaluation.statistics.sample_bounds import (
     mean_by_students_t,
     percentile_bounds,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Bounds are wrong with a probability of at most this, each.
 TAIL = 0.025

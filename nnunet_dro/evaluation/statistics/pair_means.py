@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.intp]
+from nnunet_dro.arrays import FloatArray, IndexArray
 
 #: Up to this number of values all their pairs are listed.
 _MOST_LISTED = 250

@@ -12,16 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray, IndexArray
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.naming import name_some
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-CodeArray = npt.NDArray[np.intp]
 
 #: A side, a session, a time point or a small number at the end of a case's name.
 _LAST_PART = re.compile(
@@ -43,7 +39,7 @@ _MOST_CASES = 6
 
 
 def patient_values(
-    values: FloatArray, patients: CodeArray, *, worst_by: Metric | None = None
+    values: FloatArray, patients: IndexArray, *, worst_by: Metric | None = None
 ) -> FloatArray:
     """What every patient scores, shape (..., n_patients); NaN for one without any value.
 
@@ -53,25 +49,23 @@ def patient_values(
         worst_by: The metric, for the worst of a patient's cases: the smallest Dice, the largest
             distance, the error that is farthest from 0. None for the mean of its cases.
     """
-    if worst_by is not None:
-        return _worst_values(values, patients, worst_by)
-
     codes = np.unique(patients, return_inverse=True)[1]
     n_patients = int(codes.max(initial=-1)) + 1
-    means = np.full((*values.shape[:-1], n_patients), np.nan)
+    scores = np.full((*values.shape[:-1], n_patients), np.nan)
     for place in np.ndindex(values.shape[:-1]):
-        defined = ~np.isnan(values[place])
-        defined_codes = codes[defined]
-        counts = np.bincount(defined_codes, minlength=n_patients)
-        sums = np.bincount(defined_codes, weights=values[place][defined], minlength=n_patients)
-        np.divide(
-            sums,
-            counts,
-            out=means[place],
-            where=counts > 0,
-        )
+        is_defined = ~np.isnan(values[place])
+        defined = values[place][is_defined]
+        patient_of_each = codes[is_defined]
+        if worst_by is None:
+            counts = np.bincount(patient_of_each, minlength=n_patients)
+            sums = np.bincount(patient_of_each, weights=defined, minlength=n_patients)
+            np.divide(sums, counts, out=scores[place], where=counts > 0)
+        else:
+            worst_first = np.argsort(worst_by.goodness(defined), kind="stable")
+            present, first = np.unique(patient_of_each[worst_first], return_index=True)
+            scores[place][present] = defined[worst_first[first]]
 
-    return means
+    return scores
 
 
 def worst_metric(name: str, score: PatientScore) -> Metric | None:
@@ -79,20 +73,6 @@ def worst_metric(name: str, score: PatientScore) -> Metric | None:
     if score == PatientScore.MEAN:
         return None
     return METRICS[name]
-
-
-def _worst_values(values: FloatArray, patients: CodeArray, metric: Metric) -> FloatArray:
-    """The worst value of every patient's cases."""
-    codes = np.unique(patients, return_inverse=True)[1]
-    n_patients = int(codes.max(initial=-1)) + 1
-    worst = np.full((*values.shape[:-1], n_patients), np.nan)
-    for place in np.ndindex(values.shape[:-1]):
-        defined = np.flatnonzero(~np.isnan(values[place]))
-        goodness = metric.goodness(values[place][defined])
-        worst_first = defined[np.argsort(goodness, kind="stable")]
-        present, first = np.unique(codes[worst_first], return_index=True)
-        worst[place][present] = values[place][worst_first[first]]
-    return worst
 
 
 def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:

@@ -13,9 +13,8 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from nnunet_dro.arrays import FloatArray
 
 
 def _power_sums(deviations: FloatArray) -> FloatArray:

@@ -4,17 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.choices import PatientScore
-from nnunet_dro.evaluation.scoring.failures import BoolArray, Failure, failed_rows
+from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
-
-FloatArray = npt.NDArray[np.float64]
-CodeArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +28,7 @@ def samples_of(
     strata: "Mapping[str, pd.Series[str]] | None",
     metrics: Sequence[str],
     *,
-    patient_of_row: CodeArray | None,
+    patient_of_row: IndexArray | None,
     patient_score: PatientScore = PatientScore.MEAN,
     failure: Failure,
 ) -> Iterator[Sample]:
@@ -64,7 +61,7 @@ def samples_of(
 
 def _groups(
     scores: pd.DataFrame, strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str]
-) -> Iterator[tuple[dict[str, str], CodeArray]]:
+) -> Iterator[tuple[dict[str, str], IndexArray]]:
     """Attribute, stratum and label, and the rows of ``scores`` that belong there.
 
     In the order of the table.
@@ -91,7 +88,7 @@ def _groups(
 
 
 def _rows_of(
-    failed: Mapping[str, BoolArray] | None, inside: CodeArray
+    failed: Mapping[str, BoolArray] | None, inside: IndexArray
 ) -> dict[str, BoolArray] | None:
     """Some rows of `failed_rows`."""
     if failed is None:
@@ -102,7 +99,7 @@ def _rows_of(
 def _sample(
     key: dict[str, str],
     case_values: FloatArray,
-    patients: CodeArray | None,
+    patients: IndexArray | None,
     failed: dict[str, BoolArray] | None,
     failure: Failure,
     patient_score: PatientScore,

@@ -7,11 +7,9 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.statistics.pair_means import ordered_pair_means
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Up to this number of differences the interval of their typical value is exact.
 _MOST_EXACT = 200

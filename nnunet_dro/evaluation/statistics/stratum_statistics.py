@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure, most_failures
 from nnunet_dro.evaluation.scoring.metrics import is_bounded
@@ -28,8 +29,6 @@ from nnunet_dro.evaluation.statistics.intervals import (
 from nnunet_dro.evaluation.statistics.samples import Sample, samples_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
-
-FloatArray = npt.NDArray[np.float64]
 
 #: The percentiles that are uncertain together, by the one that stands for them.
 _UNCERTAIN = {"p25": "p75, p25 and iqr are", "p10": "p10 is", "p5": "p5 is"}
@@ -211,12 +210,19 @@ def _check_scores(scores: pd.DataFrame, metrics: Sequence[str]) -> None:
                 f"{label!r}. Make it NaN if it is undefined."
             )
 
+    check_rows(scores, cure="Remove one, or summarise the methods one by one.")
+
+
+def check_rows(scores: pd.DataFrame, *, cure: str) -> None:
+    """Check that there is one row per case and label."""
     is_repeated = scores.duplicated(["case", "label"]).to_numpy()
     if is_repeated.any():
         case, label = scores.loc[is_repeated, ["case", "label"]].iloc[0]
-        raise ValueError(
-            f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. "
-            "Remove one, or summarise the methods one by one."
+        raise InputError(
+            "scores",
+            must="have one row per case and label",
+            got=f"two for {case!r}, {label!r}",
+            cure=cure,
         )
 
 

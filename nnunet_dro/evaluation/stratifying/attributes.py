@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.components import connected_components, dilated
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
-from nnunet_dro.evaluation.scoring.foreground import BoolArray
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels
 from nnunet_dro.evaluation.scoring.map_pairs import read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
-from nnunet_dro.evaluation.stratifying.image_rarity import FloatArray, rarities_of, read_case_image
+from nnunet_dro.evaluation.stratifying.image_rarity import rarities_of, read_case_image
 from nnunet_dro.evaluation.stratifying.images import align, note_on_other_rule
 from nnunet_dro.files.case_table import MISSING
 
@@ -301,13 +301,7 @@ def measure_cases(
     measure_one = partial(measure_files, names=tuple(names))
 
     cases: dict[str, MeasuredCase] = {}
-    results = each_done(
-        measure_one,
-        items,
-        jobs=jobs,
-        workers=workers,
-    )
-    for result in results:
+    for result in each_done(measure_one, items, jobs=jobs, workers=workers):
         cases[result.case] = result
         progress(len(cases), len(files))
 

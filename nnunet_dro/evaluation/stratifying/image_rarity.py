@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.readers import Reader
 from nnunet_dro.evaluation.stratifying.images import find_channels, grey_of, read_colours
 from nnunet_dro.fingerprints import N_PER_CHANNEL, fingerprint, rarity
 from nnunet_dro.naming import name_some
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
