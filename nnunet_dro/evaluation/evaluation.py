@@ -20,8 +20,8 @@ from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
-from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
-from nnunet_dro.evaluation.scoring.map_pairs import labels_of_segments
+from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps
+from nnunet_dro.evaluation.scoring.map_pairs import labels_of
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import (
     ScoredPair,
@@ -135,14 +135,8 @@ def evaluate(
 
 
 def labels_to_score(options: EvaluateOptions, references: Mapping[str, Path]) -> Labels | None:
-    """The labels of the dataset.json, or else of DICOM references.
-
-    It is None where each value in the references is a label.
-    """
-    if options.dataset_json:
-        labels: Labels | None = read_labels(options.dataset_json)
-    else:
-        labels = labels_of_segments(references.values())
+    """As from `labels_of`; those that are compared lesion by lesion must be among them."""
+    labels = labels_of(options.dataset_json, references.values())
     instances = options.scoring.instances
     if instances and labels:
         instances.check_labels(list(labels.values))

@@ -3,7 +3,6 @@
 The latter is what it takes to make the numbers again.
 """
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
 from nnunet_dro.evaluation.statistics.equity import equity
+from nnunet_dro.files.output_folder import sha256_of_text
 
 _OF_CASE_TABLE = " (case table)"
 
@@ -264,5 +264,4 @@ def versions(*packages: str) -> dict[str, str]:
 
 def _digest(lines: Sequence[str]) -> str:
     """SHA-256 of lines, in the order of the cases; empty without any."""
-    text = "\n".join(lines).encode("utf-8", "surrogateescape")
-    return hashlib.sha256(text).hexdigest() if text else ""
+    return sha256_of_text("\n".join(lines)) if lines else ""

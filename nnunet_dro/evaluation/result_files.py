@@ -3,7 +3,6 @@
 What stands in them, and an evaluation read from them again.
 """
 
-import hashlib
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -26,7 +25,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.exact_csv import csv_text, read_exact
 from nnunet_dro.files.json_file import json_records, json_text, read_json
-from nnunet_dro.files.output_folder import utf8_parts
+from nnunet_dro.files.output_folder import sha256_of_text
 
 #: The name of the format of summary.json; its number changes with the format.
 FORMAT = "nnunet-dro evaluation 2"
@@ -99,7 +98,7 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     for name, table in tables.items():
         text = csv_text(table)
         files[name] = text
-        sha256[name] = _sha256_of_text(text)
+        sha256[name] = sha256_of_text(text)
 
     summary = {
         "format": FORMAT,
@@ -115,14 +114,6 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
     files["summary.json"] = json_text(summary)
     records = evaluation.about.get("requirements", ())
     return files | verdict_files(evaluation.method, records)
-
-
-def _sha256_of_text(text: str) -> str:
-    """SHA-256 of a text in a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    for part in utf8_parts(text):
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def _strata_entries(stratum_of_case: "Mapping[str, pd.Series[str]]") -> dict[str, Any]:

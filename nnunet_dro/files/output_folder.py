@@ -1,5 +1,6 @@
 """What a command writes: checked before long work, and written whole or not at all."""
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -169,6 +170,14 @@ def _write_new_folder(folder: Path, files: Mapping[str, str]) -> None:
 def _write(path: Path, content: str) -> None:
     with path.open("wb") as file:
         file.writelines(utf8_parts(content))
+
+
+def sha256_of_text(content: str) -> str:
+    """SHA-256, in hexadecimal digits, of a file that `write_files` writes."""
+    digest = hashlib.sha256()
+    for part in utf8_parts(content):
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def utf8_parts(content: str) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
 """What several evaluations have in common, and whether their numbers can be compared."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import count, name_some
 
@@ -86,12 +87,13 @@ def find_common_ground(
     for evaluation in evaluations.values():
         expected |= {*_unique(evaluation.scores["case"]), *evaluation.absent}
 
+    notes_on_references = _notes_on_references(evaluations, cases)
     first = next(iter(evaluations.values()))
     ground = CommonGround(
         cases=cases,
         labels=labels,
         metrics=metrics,
-        notes=(*notes_on_metrics, *notes_on_cases),
+        notes=(*notes_on_metrics, *notes_on_cases, *notes_on_references),
         with_lesions=tuple(labels_with_lesions(first.scores)),
         n_absent=len(expected - set(cases)),
     )
@@ -246,7 +248,7 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
     """Check that references have the same size in voxels wherever it is known."""
     sizes = {}
     for method, evaluation in evaluations.items():
-        check_rows(evaluation.scores)
+        check_rows(evaluation.scores, cure="Evaluate it again.")
         if "n_reference" in evaluation.scores.columns:
             sizes[method] = ground.align(evaluation.scores, "n_reference")
 
@@ -267,16 +269,38 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
             )
 
 
-def check_rows(scores: pd.DataFrame) -> None:
-    """Check that there is one row per case and label."""
-    rows = scores[["case", "label"]]
-    is_repeated = rows.duplicated().to_numpy()
-    if is_repeated.any():
-        case, label = rows[is_repeated].iloc[0]
-        raise ValueError(
-            f"`scores` must have one row per case and label, got two for {case!r}, {label!r}. "
-            "Evaluate it again."
+def _notes_on_references(
+    evaluations: Mapping[str, Evaluation], cases: Sequence[str]
+) -> Iterator[str]:
+    """A note on evaluations whose reference files are not those of the first one.
+
+    This is no error, since files of other bytes can hold the same label map.
+    """
+    (first, baseline), *others = evaluations.items()
+    expected = _reference_digests(baseline)
+
+    methods = []
+    differing: set[str] = set()
+    for method, evaluation in others:
+        digests = _reference_digests(evaluation)
+        # What other software has computed has no digests.
+        recorded = [case for case in cases if case in expected and case in digests]
+        changed = {case for case in recorded if digests[case] != expected[case]}
+        if changed:
+            methods.append(method)
+            differing |= changed
+
+    if differing:
+        yield (
+            f"The reference files of {name_some(methods)} are not those of {first}, for "
+            f"{name_some(sorted(differing))}: check that they hold the same label maps."
         )
+
+
+def _reference_digests(evaluation: Evaluation) -> dict[str, str]:
+    """Case to the SHA-256 of its reference file, where it is recorded."""
+    digests = evaluation.about.get("inputs", {}).get("files_sha256", {})
+    return {case: reference for case, (reference, _) in digests.items()}
 
 
 def _unique(column: "pd.Series[str]") -> list[str]:

@@ -23,8 +23,8 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import Labels, read_labels
-from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, labels_of_segments, read_pair
+from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, labels_of, read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import (
     PLANES,
@@ -146,12 +146,9 @@ def worst_with_files(
         if prediction:
             files[case] = (Path(reference), Path(prediction))
 
-    dataset_json = evaluation.options.dataset_json
-    if dataset_json:
-        labels = read_labels(Path(dataset_json))
-    else:
-        named = labels_of_segments([reference for reference, _ in files.values()])
-        labels = named or labels_by_value(evaluation.labels)
+    references = [reference for reference, _ in files.values()]
+    labels = labels_of(evaluation.options.dataset_json, references)
+    labels = labels or labels_by_value(evaluation.labels)
 
     choices = worst_cases(evaluation, per_stratum=per_stratum)
     return labels, files, [choice for choice in choices if choice.case in files]

@@ -1,6 +1,5 @@
 """The manifest of an evidence pack: the SHA-256 of every file in it."""
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -9,6 +8,7 @@ from nnunet_dro import __version__
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.json_file import json_text, read_json
+from nnunet_dro.files.output_folder import sha256_of_text
 from nnunet_dro.naming import name_some
 
 MANIFEST = "manifest.json"
@@ -24,17 +24,11 @@ def now() -> str:
 
 def with_manifest(files: Mapping[str, str], *, time: str) -> dict[str, str]:
     """The files of a pack, name to content, with their manifest as the last one."""
-    sha256 = {}
-    for name, content in sorted(files.items()):
-        # As `write_files` writes it.
-        encoded = content.encode("utf-8", "surrogateescape")
-        sha256[name] = hashlib.sha256(encoded).hexdigest()
-
     manifest = {
         "format": FORMAT,
         "time": time,
         "nnunet-dro": __version__,
-        "files": sha256,
+        "files": {name: sha256_of_text(content) for name, content in sorted(files.items())},
     }
     return {**files, MANIFEST: json_text(manifest)}
 

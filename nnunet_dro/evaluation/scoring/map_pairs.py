@@ -3,7 +3,7 @@
 Those of DICOM segmentations are known by their names, and need the grid of another map.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,13 @@ from nnunet_dro.evaluation.scoring.dicom import (
     segments_of,
 )
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap, Labels, read_grid, read_label_map
+from nnunet_dro.evaluation.scoring.label_maps import (
+    LabelMap,
+    Labels,
+    read_grid,
+    read_label_map,
+    read_labels,
+)
 from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.scoring.slices import SliceStack, common_grid, laid_on
 
@@ -61,9 +67,10 @@ def read_pair(
 
     maps: dict[Path, LabelMap] = {}
     stacks: dict[Path, SliceStack] = {}
+    value_of = partial(_value_of, labels=labels) if labels else None
     for path in files:
         if is_dicom(path):
-            stacks[path] = read_segmentation(path, _values_by(labels))
+            stacks[path] = read_segmentation(path, value_of)
         else:
             maps[path] = read_label_map(path, reader)
 
@@ -83,6 +90,14 @@ def grid_of_image(image: Path | None, labels: Labels | None) -> Grid | None:
     if image is None:
         return None
     return read_grid(image, labels.reader if labels else None)
+
+
+def labels_of(dataset_json: Path | None, references: Collection[Path]) -> Labels | None:
+    """The labels of the dataset.json, or else of DICOM references.
+
+    It is None where each value in the references is a label.
+    """
+    return read_labels(dataset_json) if dataset_json else labels_of_segments(references)
 
 
 def labels_of_segments(references: Collection[Path]) -> Labels | None:
@@ -138,11 +153,6 @@ def _check_names(files: Collection[Path], labels: Labels | None) -> None:
         got=f"{named} without",
         cure="Give a dataset.json with the names and values of the labels (--dataset-json).",
     )
-
-
-def _values_by(labels: Labels | None) -> Callable[[Segment], int | None] | None:
-    """What gives the label value of a segment."""
-    return None if labels is None else partial(_value_of, labels=labels)
 
 
 def _value_of(segment: Segment, labels: Labels) -> int | None:

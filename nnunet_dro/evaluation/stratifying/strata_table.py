@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError, bad_input
-from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps, read_labels
-from nnunet_dro.evaluation.scoring.map_pairs import labels_of_segments
+from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
+from nnunet_dro.evaluation.scoring.map_pairs import labels_of
 from nnunet_dro.evaluation.stratifying.attributes import (
     ATTRIBUTES,
     CaseFiles,
@@ -112,11 +112,7 @@ def strata_table(
 
 def _files(images: Path, labels: Path, references: Mapping[str, Path]) -> list[CaseFiles]:
     """The files of every case, and what the dataset says that the references are of."""
-    dataset_json = find_dataset_json(labels)
-    if dataset_json:
-        described: Labels | None = read_labels(dataset_json)
-    else:
-        described = labels_of_segments(references.values())
+    described = labels_of(find_dataset_json(labels), references.values())
     return [CaseFiles(case, path, images, described) for case, path in references.items()]
 
 
