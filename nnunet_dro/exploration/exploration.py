@@ -124,33 +124,16 @@ def explore_evaluation(
         table=cases,
         min_cases=2 * limits.min_cases,
     )
-    scores, notes_on_scores = label_scores(
-        evaluation,
-        case_names,
-        metric,
-        wanted,
-    )
+    scores, notes_on_scores = label_scores(evaluation, case_names, metric, wanted)
     notes += notes_on_scores
     names = tuple(scores_of_label.label for scores_of_label in scores)
     patients, patient_column = evaluation.patient_numbers(case_names)
     if not patient_column:
         notes += note_on_repeated_patients(case_names)
 
-    outcome = search_and_test(
-        attributes,
-        scores,
-        patients,
-        limits,
-        seed=seed,
-        progress=progress,
-    )
+    outcome = search_and_test(attributes, scores, patients, limits, seed=seed, progress=progress)
     rng = np.random.default_rng([seed, 2])
-    power = power_of(
-        outcome.search,
-        scores,
-        METRICS[metric],
-        rng=rng,
-    )
+    power = power_of(outcome.search, scores, METRICS[metric], rng=rng)
     options = {
         "metric": metric,
         "labels": list(names),

@@ -177,7 +177,8 @@ def html(blocks: Sequence[Block]) -> list[Markup]:
     macros = _macros()
     many = " many" if _n_dots(blocks) > _MANY_DOTS else ""
     runs = [list(run) for _, run in groupby(blocks, key=_run_of)]
-    has_lead = sum(_are_findings(run) for run in runs) == 1
+    kinds = [run[0].kind for run in runs if isinstance(run[0], Note)]
+    has_lead = kinds.count("finding") == 1
 
     parts: list[Markup] = []
     said: set[str] = set()
@@ -234,10 +235,6 @@ def _end_of(heading: Heading) -> Markup:
 def _run_of(block: Block) -> object:
     """What blocks share that are written together: notes of one kind that follow each other."""
     return block.kind if isinstance(block, Note) else id(block)
-
-
-def _are_findings(run: Sequence[Block]) -> bool:
-    return isinstance(run[0], Note) and run[0].kind == "finding"
 
 
 def _n_dots(blocks: Sequence[Block]) -> int:

@@ -7,6 +7,7 @@ import pandas as pd
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.strata_tables import estimate_cell, in_order, name_columns
+from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.pages.document import Cell, Column, Table
 
@@ -37,13 +38,19 @@ def equity_tables(equity: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
 
 
 def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
+    def metric_of(record: Record) -> Metric:
+        return fmt.metric_named(str(record["metric"]), scores)
+
+    def estimate(name: str, record: Record) -> Cell:
+        return estimate_cell(name, metric_of(record), record)
+
     columns = [
         *name_columns(["label"]),
-        (Column("Metric", "name"), partial(_metric_title, scores)),
-        (Column("Strata"), _n_strata),
+        (Column("Metric", "name"), lambda row: fmt.metric_title(metric_of(row))),
+        (Column("Strata"), lambda row: str(whole(row, "n_strata"))),
     ]
     for name, (title, hint) in _COLUMNS.items():
-        columns.append((Column(title, hint=hint), partial(_estimate, name, scores)))
+        columns.append((Column(title, hint=hint), partial(estimate, name)))
 
     attribute = fmt.attribute_title(str(rows["attribute"].iloc[0]))
     meanings = [f"{title}: {hint}." for title, hint in _COLUMNS.values()]
@@ -53,18 +60,3 @@ def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
         in_order(rows, ["label", "metric"]),
         notes=(_INTERVAL, *meanings),
     )
-
-
-def _metric_title(scores: pd.DataFrame, record: Record) -> str:
-    metric = fmt.metric_named(str(record["metric"]), scores)
-    return fmt.metric_title(metric)
-
-
-def _n_strata(record: Record) -> str:
-    return str(whole(record, "n_strata"))
-
-
-def _estimate(name: str, scores: pd.DataFrame, record: Record) -> Cell:
-    """A number with its interval, in the unit of the metric."""
-    metric = fmt.metric_named(str(record["metric"]), scores)
-    return estimate_cell(name, metric, record)

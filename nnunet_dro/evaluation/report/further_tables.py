@@ -67,7 +67,10 @@ def _lesion_table(sizes: pd.DataFrame) -> Table:
             Column("Recall (%)", hint="lesions that are found per lesion of the reference"),
             partial(estimate_cell, "recall", _FRACTION),
         ),
-        (Column("Dice (%)", hint="the mean of those"), _dice_of_found),
+        (
+            Column("Dice (%)", hint="the mean of those"),
+            partial(_number, "dice_of_found", _FRACTION),
+        ),
         (
             Column("Invented", hint="predicted lesions that are matched with none"),
             partial(counted, "n_invented"),
@@ -89,10 +92,6 @@ def _volumes(record: Record) -> str:
     """The ends of a range of volumes: ``1,000 to 10,000``."""
     ends = str(record["volume"]).split(" to ")
     return " to ".join(f"{int(end):,}" for end in ends)
-
-
-def _dice_of_found(record: Record) -> str:
-    return fmt.number(float(record["dice_of_found"]), _FRACTION)
 
 
 def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | None:
@@ -128,7 +127,11 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
     baseline = str(records[0]["baseline"])
     method = str(records[0]["method"])
 
-    columns = [*_name_columns(attribute), (Column("n"), _n_compared)]
+    columns = [
+        *_name_columns(attribute),
+        # How many patients there are stands with the strata.
+        (Column("n"), lambda row: n_cell(row, fmt.counted_as_worst(row), with_patients=False)),
+    ]
     for statistic in statistics:
         columns += _value_columns(
             statistic,
@@ -157,11 +160,6 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
         ),
         kind="strata",
     )
-
-
-def _n_compared(record: Record) -> Cell:
-    """The number of cases, without that of patients, and how many count as the worst."""
-    return n_cell(record, fmt.counted_as_worst(record), with_patients=False)
 
 
 def _value_columns(
@@ -194,16 +192,12 @@ def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[C
         )
 
     hint = "corrected Wilcoxon test"
-    yield Column("Holm p", hint=hint), _holm_p
+    yield Column("Holm p", hint=hint), lambda row: fmt.p_value(float(row["holm_p"]))
     yield Column("W / T / L"), _wins
 
 
 def _number(column: str, metric: Metric, record: Record) -> str:
     return fmt.number(record[column], metric)
-
-
-def _holm_p(record: Record) -> str:
-    return fmt.p_value(float(record["holm_p"]))
 
 
 def _wins(record: Record) -> str:

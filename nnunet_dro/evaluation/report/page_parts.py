@@ -241,7 +241,9 @@ def worst_labels(
     """
     metric = METRICS[str(strata["metric"].iloc[0])]
     ranked = worst[(worst["attribute"] == attribute) & (worst["metric"] == metric.name)]
-    by_statistic = {name: rows.set_index("label")["worst"] for name, rows in _by_statistic(ranked)}
+    by_statistic = {}
+    for name, rows in ranked.groupby("statistic", sort=False):
+        by_statistic[str(name)] = rows.set_index("label")["worst"]
     values = by_statistic.get("mean", pd.Series(dtype=float))
     statistic = "mean"
     if len(by_statistic.get(metric.tail, ())) == len(values):
@@ -260,11 +262,6 @@ def worst_labels(
         n_rows=len(strata),
         most_rows=most_rows,
     )
-
-
-def _by_statistic(worst: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    for name, rows in worst.groupby("statistic", sort=False):
-        yield str(name), rows
 
 
 def most_changed_labels(

@@ -115,16 +115,14 @@ class EvaluationView(StrataView):
     @classmethod
     def of(cls, evaluation: Evaluation) -> "EvaluationView":
         """The view of an evaluation."""
-        options = evaluation.options
-        if "view" not in evaluation.computed:
-            evaluation.computed["view"] = cls(
-                evaluation.about,
-                evaluation.strata,
-                evaluation.scores,
-                options.failure,
-                evaluation,
-            )
-        view: EvaluationView = evaluation.computed["view"]
+        new = cls(
+            evaluation.about,
+            evaluation.strata,
+            evaluation.scores,
+            evaluation.options.failure,
+            evaluation,
+        )
+        view: EvaluationView = evaluation.computed.setdefault("view", new)
         return view
 
     @cached_property
@@ -161,15 +159,14 @@ class ComparisonView(StrataView):
     @classmethod
     def of(cls, comparison: Comparison) -> "ComparisonView":
         """The view of a comparison."""
-        if "view" not in comparison.computed:
-            comparison.computed["view"] = cls(
-                comparison.about,
-                comparison.strata,
-                comparison.scores,
-                comparison.failure,
-                comparison,
-            )
-        view: ComparisonView = comparison.computed["view"]
+        new = cls(
+            comparison.about,
+            comparison.strata,
+            comparison.scores,
+            comparison.failure,
+            comparison,
+        )
+        view: ComparisonView = comparison.computed.setdefault("view", new)
         return view
 
     @cached_property

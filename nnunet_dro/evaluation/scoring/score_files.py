@@ -268,13 +268,7 @@ def score_pairs(
 
     scored: list[ScoredPair] = []
     n_known = 0
-    results = each_done(
-        score,
-        items,
-        jobs=jobs,
-        workers=workers,
-    )
-    for scores, was_known in results:
+    for scores, was_known in each_done(score, items, jobs=jobs, workers=workers):
         scored.append(scores)
         if was_known:
             n_known += 1

@@ -21,6 +21,7 @@ def with_images(inputs: Inputs, labels: Labels | None, options: EvaluateOptions)
     """
     pairs = []
     are_sizes_unknown = False
+    is_diagonal = options.scoring.empty is EmptyRule.DIAGONAL
     for pair in inputs.pairs:
         is_only_dicom = is_dicom(pair.reference)
         if pair.prediction is not None:
@@ -28,7 +29,8 @@ def with_images(inputs: Inputs, labels: Labels | None, options: EvaluateOptions)
 
         if is_only_dicom and options.images is not None:
             pair = replace(pair, image=find_image(options.images, pair.case))
-        elif is_only_dicom and _uses_size(options, is_missing=pair.prediction is None):
+        elif is_only_dicom and (pair.prediction is None or is_diagonal):
+            # A score may be the diagonal or the volume of the image.
             are_sizes_unknown = True
         pairs.append(pair)
 
@@ -40,11 +42,6 @@ def with_images(inputs: Inputs, labels: Labels | None, options: EvaluateOptions)
             "--images names their folder."
         )
     return replace(inputs, pairs=tuple(pairs), notes=tuple(notes))
-
-
-def _uses_size(options: EvaluateOptions, *, is_missing: bool) -> bool:
-    """Whether a score may be the diagonal or the volume of the image."""
-    return is_missing or options.scoring.empty is EmptyRule.DIAGONAL
 
 
 def _notes_on_names(inputs: Inputs, labels: Labels | None) -> Iterator[str]:
