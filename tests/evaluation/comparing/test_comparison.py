@@ -322,6 +322,30 @@ def test_what_cannot_be_compared_is_refused(first, second, message):
         compare({"a": first, "b": second}, intersect=True)
 
 
+def of_references(**sha256):
+    """An evaluation that records the SHA-256 of its reference files, case by case."""
+    made = evaluation([1, 1])
+    digests = {case: [digest, "of the prediction"] for case, digest in sha256.items()}
+    return replace(made, about={**made.about, "inputs": {"files_sha256": digests}})
+
+
+def test_other_reference_files_of_the_same_size_are_named():
+    """References that were corrected, or moved, can have as many voxels as before."""
+    baseline = of_references(c00="1", c01="2")
+    same = of_references(c00="1", c01="2")
+    other = of_references(c00="1", c01="3")
+
+    note = (
+        "The reference files of other are not those of baseline, for c01: check that they hold "
+        "the same label maps."
+    )
+    methods = {"baseline": baseline, "same": same, "other": other}
+    assert note in compare(methods).notes
+
+    for method in (same, of_references(), evaluation([1, 1])):
+        assert compare({"baseline": baseline, "method": method}).notes == ()
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
