@@ -65,25 +65,25 @@ class HWSOptions(HardnessOptions):
             raise InputError("clip", must, repr(self.clip))
 
     def _without_effect(self) -> Iterator[Idle]:
-        given = self.given_options
+        options = self.given_options
         if self.auto_beta:
-            yield given("beta"), "with `betaauto`, which estimates it."
+            yield options("beta"), "with `betaauto`, which estimates it."
         if self.chi2:
-            yield given(*_WEIGHING), "with `chi2`: only KL has weights."
+            yield options(*_WEIGHING), "with `chi2`: only KL has weights."
         if self.cvar is None:
-            yield given("doro"), "without `cvar<a>`, the share of the cases to draw from."
+            yield options("doro"), "without `cvar<a>`, the share of the cases to draw from."
         else:
-            yield given("beta", "auto_beta", "chi2"), "with `cvar`, which draws by rank."
-            yield given(*_WEIGHING), "with `cvar`: only KL has weights."
+            yield options("beta", "auto_beta", "chi2"), "with `cvar`, which draws by rank."
+            yield options(*_WEIGHING), "with `cvar`: only KL has weights."
 
         if not self.importance_sampling:
-            is_named = given("importance_sampling")
+            is_named = options("importance_sampling")
             switch = "with `noIS`, which turns importance weights off."
             if not is_named:
                 switch = "without `IS`, which turns importance weights on."
-            yield given("exact_ratio", "normalised", "clip"), switch
+            yield options("exact_ratio", "normalised", "clip"), switch
         if self.beta == 0:
-            steering = given(*_WEIGHING, "chi2", "warmup", "exploration")
+            steering = options(*_WEIGHING, "chi2", "warmup", "exploration")
             yield steering, "with `beta0`: all cases count the same."
         yield from super()._without_effect()
 
@@ -147,31 +147,31 @@ class DROOptions(HWSOptions):
     exploration: float = 0.1
 
     def _without_effect(self) -> Iterator[Idle]:
-        given = self.given_options
+        options = self.given_options
         rule = self._first_given(_RULES)
         decides = rule or self._first_given(_SHARES)
-        shares = given("hardest", "share", "earned")
+        shares = options("hardest", "share", "earned")
         if rule is not None:
             yield shares, f"with `{rule}`, which decides instead."
         elif self.importance_sampling and self.earned == EARNED:
-            yield given("earned"), "with `IS`, with which it is 0.5."
+            yield options("earned"), "with `IS`, with which it is 0.5."
         if len(shares) > 1:
             yield shares, f"with `{shares[1].word}`: choose one of them."
 
         has_images = math.prod(self.subvolumes) == 1
         if not has_images:
-            yield given("rare"), "with `sub`, whose sub-volumes have no images of their own."
+            yield options("rare"), "with `sub`, whose sub-volumes have no images of their own."
         if self.hardness == "ce" and decides in (None, "earned", "IS"):
             cure = "give one, as in `share0.5_hardCE`."
-            yield given("hardness"), f"without a share or beta, being never below 0: {cure}"
+            yield options("hardness"), f"without a share or beta, being never below 0: {cure}"
         if decides is not None:
-            yield given("hardest"), f"with `{decides}`, which decides instead."
-            yield given("rare"), f"with `{decides}`, which does not look at images."
+            yield options("hardest"), f"with `{decides}`, which decides instead."
+            yield options("rare"), f"with `{decides}`, which does not look at images."
         elif self.hardest == 0:
-            yield given("hardness", "momentum", "memory"), "with `hardest0`: no loss decides."
+            yield options("hardness", "momentum", "memory"), "with `hardest0`: no loss decides."
             if self.rare == 1 or not has_images:
                 plain = "plain nnU-Net is `beta0`."
-                yield given("hardest"), f"with 0 where no image is looked at: {plain}"
+                yield options("hardest"), f"with 0 where no image is looked at: {plain}"
         yield from super()._without_effect()
 
     def _first_given(self, choices: Sequence[str]) -> str | None:

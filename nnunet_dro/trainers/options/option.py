@@ -65,20 +65,22 @@ def number_option(
     words = re.split("<[^>]*>", form)
     n_numbers = len(words) - 1
     pattern = r"(\d+)" if read is int else NUMBER
+    text_of: Callable[[Any], str] = str if read is int else number
 
     def read_all(*numbers: str) -> tuple[float, ...]:
         return tuple(map(read, numbers))
 
     def write(value: Any) -> str:
         numbers = value if n_numbers > 1 else (value,)
-        texts = map(str if read is int else number, numbers)
+        texts = map(text_of, numbers)
         return "".join(word + text for word, text in zip(words, [*texts, ""], strict=True))
 
+    reader: Callable[..., Any] = read_all if n_numbers > 1 else read
     return Option(
         field=field or words[0],
         form=form,
         pattern=re.compile(pattern.join(words)),
-        read=read_all if n_numbers > 1 else read,
+        read=reader,
         write=write,
         help=help,
         source=source,
