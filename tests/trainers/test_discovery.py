@@ -1,6 +1,7 @@
 """How nnU-Net finds us: the wheel installed beside a copy of nnU-Net, in a fresh virtual
 environment."""
 
+import json
 import os
 import shutil
 import site
@@ -31,6 +32,29 @@ for name in sys.argv[1:]:
     cls = find(name)
     print(cls.__module__, cls.__name__, "timm" in sys.modules)
 """
+COMMAND = """
+import runpy
+runpy.run_module("nnunet_dro.cli", run_name="__main__", alter_sys=True)
+"""
+#: Runs code in processes of its own that have imported what nnU-Net needs from others, which takes
+#: most of the time; nnU-Net and this package are imported by each.
+FORK = """
+import importlib, json, os, sys
+import nibabel, seaborn, SimpleITK, sklearn.model_selection, torch._dynamo, torch.distributed.fsdp
+
+for line in sys.stdin:
+    code, words, variables, files = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for number, file in zip((1, 2), files):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.environ.update(variables)
+        sys.argv = ["-c", *words]
+        importlib.invalidate_caches()
+        exec(compile(code, "code", "exec"), {"__name__": "__main__"})
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
 HIDE_TIMM = "import sys; sys.modules['timm'] = None  # importing it raises ImportError\n"
 
 
@@ -55,32 +79,54 @@ class Environment:
             f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n"
         )
 
-    def run(
-        self, *arguments: object, check: bool = True, **variables: str
-    ) -> subprocess.CompletedProcess:
+    def start(self, *arguments: object, **pipes: object) -> subprocess.Popen:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"PYTHONWARNINGS": "ignore", **variables}
+        environment |= {"PYTHONWARNINGS": "ignore"}
         command = [self.python, *map(str, arguments)]
-        settings = {"env": environment, "cwd": self.root}
-        result = subprocess.run(command, capture_output=True, text=True, **settings)
-        if check and result.returncode != 0:
-            raise AssertionError(
-                f"{arguments} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
-            )
-        return result
+        return subprocess.Popen(command, env=environment, cwd=self.root, text=True, **pipes)
+
+    def run(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
+        """Run Python to its end."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with self.start(*arguments, **pipes) as process:
+            printed = process.communicate()
+        return checked(arguments, process.returncode, printed, check=check)
+
+    def run_forked(
+        self, code: str, *words: str, check: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess:
+        """Run ``python -c code`` to its end, where the packages of others are imported already."""
+        files = [self.root / name for name in ("stdout", "stderr")]
+        request = [code, words, variables, [*map(str, files)]]
+        self.forks.stdin.write(json.dumps(request) + "\n")
+        self.forks.stdin.flush()
+        exit_code = int(self.forks.stdout.readline())
+        return checked(words, exit_code, [file.read_text() for file in files], check=check)
+
+    def command(self, *words: str, **settings: object) -> subprocess.CompletedProcess:
+        """Run the command of this package."""
+        return self.run_forked(COMMAND, *words, **settings)
 
     def find(
         self, *names: str, before: str = "", check: bool = True, **variables: str
     ) -> subprocess.CompletedProcess:
         """Find trainers one after the other; a line each has the module, the name, and whether timm
         is imported."""
-        return self.run("-c", before + FIND, *names, check=check, **variables)
+        return self.run_forked(before + FIND, *names, check=check, **variables)
 
     def nnunet_files(self) -> set[Path]:
         files = (
             path for path in self.nnunet.rglob("*") if path.is_file() and path.suffix != ".pyc"
         )
         return {path.relative_to(self.nnunet) for path in files}
+
+
+def checked(words, code, printed, *, check):
+    """The result of a process, which may have failed only if that is not checked."""
+    result = subprocess.CompletedProcess(words, code, *printed)
+    if check and code != 0:
+        raise AssertionError(f"{words} failed:\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}")
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +152,18 @@ def environment(tmp_path_factory):
     environment.run(
         "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", environment.wheel
     )
-    return environment
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with environment.start("-c", FORK, **pipes) as environment.forks:
+        yield environment
 
 
 def test_nnunet_finds_the_trainers_without_its_other_packages(environment):
     names = ["nnUNetTrainerHWS", "nnUNetTrainerHWS_beta0.5_noIS_2epochs"]
     for before, is_there in ((HIDE_TIMM, "True"), ("", "False")):
-        found = [
+        lines = [
             line.split()[1:] for line in environment.find(*names, before=before).stdout.splitlines()
         ]
-        assert found == [[name, is_there] for name in names], (
+        assert lines == [[name, is_there] for name in names], (
             "hidden, it is there as None; else nobody imports it"
         )
 
@@ -152,7 +200,7 @@ def test_a_broken_package_does_not_take_nnunet_down(environment):
 
 def test_the_command_says_where_nnunet_finds_them(environment):
     module = environment.nnunet / "training/nnUNetTrainer/nnUNetTrainer_nnunet_dro.py"
-    result = environment.run("-m", "nnunet_dro.cli", "trainers")
+    result = environment.command("trainers")
 
     assert f"nnU-Net finds them through {module}" in result.stdout
     assert "after: export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in result.stdout
@@ -167,19 +215,17 @@ def test_the_command_says_where_nnunet_finds_them(environment):
     ):
         assert expected in result.stdout
 
-    folder = Path(environment.run("-m", "nnunet_dro.cli", "trainers", "--path").stdout.strip())
+    folder = Path(environment.command("trainers", "--path").stdout.strip())
     assert (folder / module.name).exists()
 
     hidden = module.with_suffix(".hidden")
     module.rename(hidden)
     try:
-        missing = environment.run("-m", "nnunet_dro.cli", "trainers", check=False)
+        missing = environment.command("trainers", check=False)
         assert missing.returncode == 1
         assert f"{module} is missing" in missing.stdout
         assert "export nnUNet_extTrainer=$(nnunet-dro trainers --path)" in missing.stdout
-        exported = environment.run(
-            "-m", "nnunet_dro.cli", "trainers", check=False, nnUNet_extTrainer=str(folder)
-        )
+        exported = environment.command("trainers", check=False, nnUNet_extTrainer=str(folder))
         if not (environment.nnunet / "utilities/find_objects.py").exists():
             assert f"{module} is missing" in exported.stdout, (
                 "nnU-Net before 2.8 does not read the variable"
