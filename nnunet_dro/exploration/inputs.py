@@ -59,33 +59,17 @@ def find_attributes(
         for part in parse_by(spec, attributes_of(wide)):
             is_cut = bool(part.edges or part.n_quantiles)
             is_computed = part.column.startswith(_COMPUTED)
-            _add(
-                strata,
-                notes,
-                wide,
-                part,
-                in_thirds=is_computed and not is_cut,
-            )
+            _add(strata, notes, wide, part, in_thirds=is_computed and not is_cut)
 
     # Columns that the evaluation did not use divide the cases, too, unless attributes are named.
     if by is None:
         used = {evaluation.options.patient, *(_column(name, wide) for name in strata)}
         for column in attributes_of(described):
             if column not in used:
-                _add(
-                    strata,
-                    notes,
-                    wide,
-                    Part(column),
-                    in_thirds=True,
-                )
+                _add(strata, notes, wide, Part(column), in_thirds=True)
 
-    return _usable(
-        strata,
-        cases,
-        min_cases,
-        notes,
-    ), notes
+    attributes, notes_on_others = _usable(strata, cases, min_cases)
+    return attributes, notes + notes_on_others
 
 
 def _check_same_entries(evaluated: pd.DataFrame, described: pd.DataFrame) -> None:
@@ -117,11 +101,11 @@ def _check_same_entries(evaluated: pd.DataFrame, described: pd.DataFrame) -> Non
 
 
 def _usable(
-    strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str], min_cases: int, notes: list[str]
-) -> list[Attribute]:
+    strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str], min_cases: int
+) -> tuple[list[Attribute], list[str]]:
     """The attributes that divide the cases and have a stratum that is large enough.
 
-    Notes on the others are added.
+    Also notes on the others.
     """
     large: list[Attribute] = []
     small: list[Attribute] = []
@@ -155,14 +139,14 @@ def _usable(
         ]
     # Without a large one, the search says that there are too few cases.
     left_out = [attribute.name for attribute in small if large]
-    notes += WORDS.sentences(
+    notes = WORDS.sentences(
         "left_out",
         constant=constant,
         small=left_out,
         scarce=scarce,
         min_cases=min_cases,
     )
-    return large or small
+    return large or small, notes
 
 
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
