@@ -310,6 +310,34 @@ def attributes_of(table: pd.DataFrame) -> list[str]:
     return [str(column) for column in table.columns if column != "case"]
 
 
+def notes_on_spelling(column: str, entries: Iterable[str]) -> list[str]:
+    """A note where entries of a column may mean the same, such as A and a, or 1 and 01.
+
+    They are different strata, groups or patients all the same, since they may be meant so.
+
+    Example:
+        >>> notes_on_spelling("centre", ["Bonn", "bonn", "Lyon", "1", "01"])[0][:65]
+        'centre has entries that may mean the same: 01 = 1, Bonn = bonn. T'
+    """
+    spellings: dict[str, list[str]] = {}
+    for entry in sorted(set(entries) - {MISSING}):
+        spellings.setdefault(_meaning(entry), []).append(entry)
+
+    alike = [" = ".join(words) for words in spellings.values() if len(words) > 1]
+    if not alike:
+        return []
+    return [
+        f"{column} has entries that may mean the same: {name_some(alike)}. They count as "
+        "different ones. If they are not, write them alike in the case table."
+    ]
+
+
+def _meaning(entry: str) -> str:
+    """What an entry means, whatever its case, spaces, underscores and leading zeros."""
+    words = entry.casefold().replace("_", " ").split()
+    return " ".join(re.sub(r"^0+(?=\d)", "", word) for word in words)
+
+
 def dividing_attributes(table: pd.DataFrame) -> list[str]:
     """The columns that divide the cases of a table.
 

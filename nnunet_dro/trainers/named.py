@@ -8,6 +8,7 @@ import torch
 from nnunetv2.training.lr_scheduler.polylr import PolyLRScheduler
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
+from nnunet_dro.files.case_table import notes_on_spelling
 from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
@@ -115,7 +116,11 @@ class GroupedTrainer(NamedTrainer):
         return self.options.rule(self.groups(cases))
 
     def _check_before_training(self) -> None:
-        self.groups([str(case) for case in self.do_split()[0]])
+        groups = self.groups([str(case) for case in self.do_split()[0]])
+        if self.options.as_weights:
+            return
+        for note in notes_on_spelling(self.options.column, groups):
+            self.print_to_log_file(note)
 
 
 def longest_name(plans: str, configurations: Sequence[str]) -> int:

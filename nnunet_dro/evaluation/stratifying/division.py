@@ -13,7 +13,12 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles
 from nnunet_dro.evaluation.stratifying.auto_columns import names_columns, with_auto_columns
 from nnunet_dro.evaluation.stratifying.parts import has_many_numbers
-from nnunet_dro.evaluation.stratifying.stratify import entries_of, strata_of_others, stratify_all
+from nnunet_dro.evaluation.stratifying.stratify import (
+    entries_of,
+    notes_on_entries,
+    strata_of_others,
+    stratify_all,
+)
 from nnunet_dro.files.case_table import read_cases_of
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.raw_dataset import case_table_of
@@ -63,13 +68,15 @@ class Division:
 
         strata = stratify_all(table, specs, evaluated, overall=options.overall)
         notes += _notes_on_many_strata(strata)
+        patient_of_case = entries_of(table, options.patient, evaluated, option="patient")
+        notes += notes_on_entries(table, specs, options.patient)
         others = {} if table is None else strata_of_others(table, specs, evaluated)
         return cls(
             cases=tuple(evaluated),
             path=path,
             table=table,
             strata=strata,
-            patient_of_case=entries_of(table, options.patient, evaluated, option="patient"),
+            patient_of_case=patient_of_case,
             absent=_absent(strata, others, inputs.lacking),
             notes=(*notes, *notes_on_attributes),
         )

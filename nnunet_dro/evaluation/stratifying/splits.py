@@ -14,7 +14,11 @@ import pandas as pd
 
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.stratifying.folds import centres_apart, validation_sets
-from nnunet_dro.evaluation.stratifying.stratify import entries_of, stratify_all
+from nnunet_dro.evaluation.stratifying.stratify import (
+    entries_of,
+    notes_on_entries,
+    stratify_all,
+)
 from nnunet_dro.files.case_table import read_cases
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import replacing
@@ -263,7 +267,7 @@ def split_dataset(
     stratum_of_case = _strata(table, divided_by, training_cases(folder), option)
     write_splits(splits, path, force=force)
 
-    notes = []
+    notes = notes_on_entries(table, [divided_by] if divided_by else [], group)
     if stratify:
         notes += split_notes(splits, stratum_of_case)
     if leave_out:

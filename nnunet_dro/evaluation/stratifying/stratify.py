@@ -9,7 +9,13 @@ import pandas as pd
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.stratifying.column_strata import ranked
 from nnunet_dro.evaluation.stratifying.parts import Part, absent_column, parse_by
-from nnunet_dro.files.case_table import MISSING, NO_TABLE, attributes_of, check_cases
+from nnunet_dro.files.case_table import (
+    MISSING,
+    NO_TABLE,
+    attributes_of,
+    check_cases,
+    notes_on_spelling,
+)
 from nnunet_dro.naming import name_some, repeated
 
 #: Attribute and stratum where nothing divides the cases.
@@ -282,3 +288,27 @@ def divide(
     used = strata_of_cases.cat.remove_unused_categories().cat
     codes = used.codes.to_numpy(dtype=np.intp)
     return codes, [str(name) for name in used.categories]
+
+
+def notes_on_entries(
+    table: pd.DataFrame | None, specs: Sequence[str], column: str | None = None
+) -> list[str]:
+    """`notes_on_spelling` of the columns that divide the cases by their entries as they are.
+
+    Args:
+        table: From `read_cases`; None without any.
+        specs: As for `parse_by`.
+        column: One more column, such as that of the patients.
+    """
+    if table is None:
+        return []
+    columns = [str(name) for name in table.columns]
+    parts = [part for spec in specs for part in parse_by(spec, columns)]
+    names = [part.column for part in parts if not part.edges and not part.n_quantiles]
+    if column is not None:
+        names.append(column)
+
+    notes = []
+    for name in dict.fromkeys(names):
+        notes += notes_on_spelling(name, table[name])
+    return notes

@@ -11,6 +11,7 @@ import pytest
 from nnunet_dro.evaluation.stratifying.splits import (
     fold_table,
     make_splits,
+    split_dataset,
     split_notes,
     write_splits,
 )
@@ -267,6 +268,23 @@ def test_file_that_is_there_is_replaced_by_force_only(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     with pytest.raises(ValueError, match="must be a file, got the folder"):
         write_splits([], tmp_path, force=True)
+
+
+def test_a_patient_with_two_spellings_is_noted(raw, tmp_path):
+    """By the table these are two patients, who may be in two folds."""
+    folder = raw(["c0", "c1", "c2", "c3"])
+    cases = table(["c0", "c1", "c2", "c3"], patient=["p1", "P1", "p2", "p3"])
+    cases.to_csv(tmp_path / "cases.csv", index=False)
+
+    written = split_dataset(
+        str(folder),
+        tmp_path / "cases.csv",
+        group="patient",
+        folds=4,
+        output=tmp_path / "splits.json",
+    )
+
+    assert "patient has entries that may mean the same: P1 = p1." in written.notes[0]
 
 
 def test_nnunet_trains_and_validates_on_these_folds(raw, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from nnunet_dro.evaluation import check_cases, read_cases, strata
 from nnunet_dro.evaluation.stratifying.parts import Part, parse_by
-from nnunet_dro.evaluation.stratifying.stratify import stratify, stratify_all
+from nnunet_dro.evaluation.stratifying.stratify import notes_on_entries, stratify, stratify_all
 
 
 @pytest.fixture
@@ -418,3 +418,27 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
     both = stratify_all(rows, ["age:q2", "age"], ["c0", "c1"])
     assert list(both) == ["age:q2", "age"]
     assert order(both["age"]) == ["1", "70"]
+
+
+# Spelling
+
+
+def test_entries_that_may_mean_the_same_are_noted_column_by_column():
+    of_cases = table(
+        centre=["A", "a", "A", "B"],
+        scanner=["1", "01", "1.5 T", "1.5_t"],
+        age=["5", "05", "40", "60"],
+        patient=["p 1", "P_01", "p 2", "missing"],
+    )
+    said = (
+        "{} has entries that may mean the same: {}. They count as different ones. If they are not, "
+        "write them alike in the case table."
+    )
+
+    assert notes_on_entries(of_cases, ["centre,scanner", "age:0,18,65"], "patient") == [
+        said.format("centre", "A = a"),
+        said.format("scanner", "01 = 1, 1.5 T = 1.5_t"),
+        said.format("patient", "P_01 = p 1"),
+    ]
+    assert notes_on_entries(table(site=["A1", "A10", "B1", "10", "1"]), ["site"]) == []
+    assert notes_on_entries(None, []) == []

@@ -104,6 +104,19 @@ def test_a_column_that_has_no_weights_is_refused(trainer, preprocessed_table, we
         weights_of(trainer, CASES, column="site")
 
 
+def test_the_log_says_where_one_group_may_have_two_names(make_trainer, preprocessed_table):
+    trainer = make_trainer("nnUNetTrainerIW_site", "2d_small")
+    training, _ = trainer.do_split()
+    sites = ["Bonn", "bonn"] * 4
+    rows = "".join(f"{case},{site}\n" for case, site in zip(training, sites, strict=True))
+    preprocessed_table.write_text(f"case,site\n{rows}")
+    trainer.initialize()
+
+    trainer.on_train_start()
+
+    assert "site has entries that may mean the same: Bonn = bonn. They count" in log_of(trainer)
+
+
 def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(
     make_trainer, preprocessed_table
 ):
