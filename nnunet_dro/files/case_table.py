@@ -311,9 +311,7 @@ def attributes_of(table: pd.DataFrame) -> list[str]:
 
 
 def notes_on_spelling(column: str, entries: Iterable[str]) -> list[str]:
-    """A note where entries of a column may mean the same, such as A and a, or 1 and 01.
-
-    They are different strata, groups or patients all the same, since they may be meant so.
+    """A note where entries that count as different may mean the same, as A and a, or 1 and 01.
 
     Example:
         >>> notes_on_spelling("centre", ["Bonn", "bonn", "Lyon", "1", "01"])[0][:65]
