@@ -81,9 +81,8 @@ class Environment:
 
     def start(self, *arguments: object, **pipes: object) -> subprocess.Popen:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"PYTHONWARNINGS": "ignore"}
-        command = [self.python, *map(str, arguments)]
-        return subprocess.Popen(command, env=environment, cwd=self.root, text=True, **pipes)
+        settings = {"env": environment | {"PYTHONWARNINGS": "ignore"}, "cwd": self.root, **pipes}
+        return subprocess.Popen([self.python, *map(str, arguments)], text=True, **settings)
 
     def run(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
         """Run Python to its end."""
