@@ -302,6 +302,15 @@ def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
             "A dataset.json would name them."
         )
 
+    has_none = scores[list(scoring.metrics)].isna().all(axis=1)
+    is_without = has_none.groupby(scores["case"], sort=False).all()
+    without = [str(case) for case in is_without.index[is_without]]
+    if without:
+        yield (
+            f"{count(len(without), 'case')} without any score, because neither map has a label "
+            f"(voxels to ignore do not count): {name_some(without)}."
+        )
+
     is_one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
     for name in scoring.metrics:
         metric = METRICS[name]

@@ -133,6 +133,23 @@ def test_labels_of_a_summary_json_without_dataset_json_are_its_keys(tmp_path, wr
     assert evaluate(tmp_path / "reference", summary, n_resamples=0).labels == ("1+3", "2", "10")
 
 
+def test_cases_without_any_score_are_named(tmp_path):
+    """One has no label, and of one every voxel is to be ignored, whatever is predicted."""
+    made.write_pair(tmp_path, "scored.nii.gz", made.bars(3), made.bars(3))
+    made.write_pair(tmp_path, "empty.nii.gz", made.bars(0), made.bars(0))
+    made.write_pair(tmp_path, "ignored.nii.gz", np.full_like(made.bars(0), 2), made.bars(3))
+    made.write_dataset_json(tmp_path, {"background": 0, "tumour": 1, "ignore": 2})
+    folders = (tmp_path / "reference", tmp_path / "prediction")
+
+    (note,) = evaluate(*folders, n_resamples=0).notes
+
+    assert note == (
+        "2 cases without any score, because neither map has a label (voxels to ignore do not "
+        "count): empty, ignored."
+    )
+    assert "ignored" not in " ".join(evaluate(*folders, empty="one", n_resamples=0).notes)
+
+
 def test_strata_of_every_kind_of_by(tmp_path):
     made.write_study(
         tmp_path, centre=["A", "A", "B", "B"], kind=["x", "y", "x", "x"], age=[5, 17, 18, 70]
