@@ -432,15 +432,15 @@ MUTATIONS = {
         Mutation(
             "patients",
             "statistics.patients:patient_values",
-            "weights=values[place][defined]",
+            "weights=defined",
             "weights=None",
             "mean of patients",
         ),
         Mutation(
             "the worst of a patient",
             "statistics.patients:patient_values",
-            "if worst_by is not None:",
-            "if False:",
+            "if worst_by is None:",
+            "if True:",
             "mean of the worst of patients",
         ),
     ],
