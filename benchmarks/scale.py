@@ -32,6 +32,7 @@ from rich.table import Table
 from nnunet_dro.evaluation import evaluation_result
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.read_results import read_evaluation
 from nnunet_dro.evaluation.report import (
     comparison_html,
     comparison_latex,
@@ -42,7 +43,7 @@ from nnunet_dro.evaluation.report import (
     evaluation_markdown,
     evaluation_table,
 )
-from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files, read_evaluation
+from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL

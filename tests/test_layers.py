@@ -87,12 +87,13 @@ EVALUATION = (
     ("judging",),
     ("comparing",),
     ("evaluation", "result_files"),
+    ("read_results",),
     ("other_tables",),
     ("report",),
 )
 
 #: Most modules of the evaluation beside its rooms.
-MOST_FLAT = 8
+MOST_FLAT = 9
 
 #: What the families of experiments share.
 SHARED_BY_EXPERIMENTS = {

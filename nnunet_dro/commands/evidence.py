@@ -13,16 +13,13 @@ from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
 from nnunet_dro.evaluation.other_tables import files_of_scores, read_scores
+from nnunet_dro.evaluation.read_results import read_comparison, read_evaluation
 from nnunet_dro.evaluation.report import comparison_reports
 from nnunet_dro.evaluation.report.evidence import evidence_pack
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.manifest import MANIFEST, check_manifest
 from nnunet_dro.evaluation.report.recheck import check_comparison, check_evaluation
-from nnunet_dro.evaluation.result_files import (
-    comparison_files,
-    read_comparison,
-    read_evaluation,
-)
+from nnunet_dro.evaluation.result_files import comparison_files
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.selfcheck import selfcheck
 

@@ -145,12 +145,12 @@ def _table_with_pilot(
     from nnunet_dro.evaluation.judging.outcomes import rows_of
     from nnunet_dro.evaluation.judging.planning import chances, least_share, pilot_values
     from nnunet_dro.evaluation.judging.power import is_of_measurements
+    from nnunet_dro.evaluation.read_results import read_evaluation
     from nnunet_dro.evaluation.report.command_tables import (
         plan_of_means,
         plan_table,
         planned_sizes,
     )
-    from nnunet_dro.evaluation.result_files import read_evaluation
 
     evaluation = read_evaluation(pilot)
     rows = rows_of(evaluation.strata, requirement, planned=True)

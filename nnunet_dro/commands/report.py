@@ -55,7 +55,7 @@ def report(options: _Options) -> None:
         typer.echo("\n".join(verified(options.evaluation)))
         return
 
-    from nnunet_dro.evaluation.result_files import read_evaluation
+    from nnunet_dro.evaluation.read_results import read_evaluation
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.judging.outcomes import check_requirements
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
     from nnunet_dro.evaluation.options import EvaluateOptions
-    from nnunet_dro.evaluation.result_files import read_evaluation
+    from nnunet_dro.evaluation.read_results import read_evaluation
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
     from nnunet_dro.evaluation.scoring.label_maps import (
         LABEL_MAP_ENDINGS,
@@ -76,7 +76,7 @@ _NAMES_OF = {
     "evaluation.judging.outcomes": ("check_requirements",),
     "evaluation.judging.requirements": ("parse_requirement",),
     "evaluation.options": ("EvaluateOptions",),
-    "evaluation.result_files": ("read_evaluation",),
+    "evaluation.read_results": ("read_evaluation",),
     "evaluation.scoring.instances": ("Instances", "parse_match"),
     "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "Labels", "read_label_map"),
     "evaluation.scoring.metrics": ("METRICS",),

@@ -13,7 +13,7 @@ import pandas as pd
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.result_files import FILES_READ, read_evaluation
+from nnunet_dro.evaluation.read_results import FILES_READ, read_evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise

@@ -16,7 +16,8 @@ from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.result_files import evaluation_files, read_evaluation
+from nnunet_dro.evaluation.read_results import read_evaluation
+from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
