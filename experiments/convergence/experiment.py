@@ -15,6 +15,7 @@ from experiments.convergence.page import methods_by_statistic, page_text, percen
 from experiments.convergence.pictures import HC18, ISIC, strata_of_pictures
 from experiments.convergence.questions import (
     Question,
+    fresh,
     hippocampus,
     lesions,
     nuclei,
@@ -47,11 +48,17 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei": nuclei,
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
+    "-fresh": partial(fresh, phantoms, is_real=False),
+    "-slices-fresh": partial(fresh, partial(phantoms, slices=True), is_real=False),
+    "-nuclei-fresh": partial(fresh, nuclei, is_real=True),
 }
+#: The seeds that were known when the default was chosen, and fresh ones.
+SEEDS = (range(5), range(5, 10))
 #: Those with real data.
 REAL = {
     "-hippocampus": "The hippocampus data",
     "-nuclei": "The dataset of nuclei",
+    "-nuclei-fresh": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
 }
@@ -65,6 +72,9 @@ SECTIONS = {
     "-lesions-slices-wrong": "convergence-lesions-slices",
     "-lesions": "convergence-lesions-slices",
     "-lesions-wrong": "convergence-lesions-slices",
+    "-fresh": "convergence",
+    "-slices-fresh": "convergence-slices",
+    "-nuclei-fresh": "convergence-nuclei",
 }
 
 
@@ -165,6 +175,7 @@ def _experiment(kind: str) -> Experiment:
         minutes=partial(_minutes, kind),
         tables=partial(_tables, kind),
         page=partial(_page, kind),
+        seeds=SEEDS[kind.endswith("-fresh")],
         methods={method: method in (PLAIN, "DRO", "IW") for method in METHODS},
         data=REAL.get(kind, ""),
         work=f"convergence/{kind.removeprefix('-') or 'phantoms'}",

@@ -1,7 +1,7 @@
 """What is asked of which data, and what its page calls their strata."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.convergence.methods import LATE, PLAIN, PLAIN_GPU, TOLD
@@ -363,4 +363,17 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         settling=0.25,
         seconds=0.09,
         on_a_gpu=("held_out", "IW_share0.5"),
+    )
+
+
+def fresh(
+    question: Callable[..., Question], data: Path | None = None, *, quick: bool, is_real: bool
+) -> Question:
+    """The same question once more, of seeds that were not known when the default was chosen."""
+    asked = question(data, quick=quick)
+    return replace(
+        asked,
+        title=f"{asked.title}, fresh trainings",
+        about=render("convergence/fresh", is_real=is_real),
+        late=(),
     )
