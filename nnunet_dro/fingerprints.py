@@ -1,17 +1,30 @@
 """The fingerprint of an image, and how rare it is: what it looks like, without its labels.
 
-Training, `doctor` and `strata` look at images by the same numbers. numpy and scikit-learn only.
+Training, `doctor` and `strata` look at images by the same numbers. numpy, scipy and scikit-learn
+only.
 """
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 #: Percentiles of the intensities.
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
-#: Numbers of a fingerprint per channel.
-N_PER_CHANNEL = 2 * (len(PERCENTILES) + 1)
+#: Details of an image are what a Gaussian of so many pixels smooths away, and the one before does
+#: not.
+DETAILS = (1, 2, 4)
+#: Numbers of a fingerprint per channel, on intensities and on details.
+N_OF_INTENSITIES = 2 * (len(PERCENTILES) + 1)
+N_OF_DETAILS = 2 * len(DETAILS)
+N_PER_CHANNEL = N_OF_INTENSITIES + N_OF_DETAILS
+#: Columns of tables with the kinds of images to the numbers that these are of.
+KINDS = {"kind": "intensities", "kind_of_details": "details"}
+#: Number of kinds whose sizes are said.
+_N_SAID = 6
+#: Standard deviation of details, in that of the channel, that are none.
+_LEAST_DETAILS = 1e-5
 #: Most voxels of a channel that are looked at, in evenly spaced slices.
 _MOST_VOXELS = 2**21
 #: Share of the variance of the fingerprints that the principal components keep.
@@ -32,23 +45,31 @@ _MOST_STEPS = 500
 
 
 def fingerprint(image: ArrayLike) -> NDArray[np.float64]:
-    """Percentiles and the mean gradient of each channel, raw and standardised.
+    """Numbers on the intensities and on the details of each channel.
 
-    The gradient is the mean absolute difference of neighbours along the last two axes. Standardised
+    Those of the intensities are their percentiles and the mean gradient, raw and standardised. The
+    gradient is the mean absolute difference of neighbours along the last two axes. Standardised
     means that the channel has mean 0 and standard deviation 1 (0 throughout if it is constant).
+
+    Those of the details are, of three sizes, how strong they are and whether they are bright or
+    dark. A detail is the difference of the standardised channel smoothed less and smoothed more,
+    along the last two axes, with Gaussians of 0, 1, 2 and 4 pixels; the numbers are its standard
+    deviation and its skewness. So an image and its negative differ, even if they have the same
+    histogram.
 
     Args:
         image: Intensities, shape (channels, [slices,] rows, columns), finite.
 
     Returns:
-        Shape (20 channels,).
+        Shape (26 channels,): 20 numbers on intensities and 6 on details of the first channel, and
+        so on.
 
     Raises:
         ValueError: If the image has fewer than three axes, or no voxel.
 
     Example:
         >>> fingerprint(np.arange(12.0).reshape(1, 3, 4)).shape
-        (20,)
+        (26,)
     """
     channels = np.asarray(image)
     if channels.ndim < 3 or not channels.size:
@@ -69,6 +90,7 @@ def fingerprint(image: ArrayLike) -> NDArray[np.float64]:
 
         scale = 1 / deviation if deviation > 0 else 0.0
         numbers += [*(scale * (percentiles - values.mean())), scale * gradient]
+        numbers += _of_details(scale * (values - values.mean()))
     return np.array(numbers)
 
 
@@ -81,14 +103,69 @@ def _mean_gradient(slices: NDArray[np.float64]) -> float:
     return float(np.mean(gradients)) if gradients else 0.0
 
 
+def _of_details(slices: NDArray[np.float64]) -> list[float]:
+    """Standard deviation and skewness of the details of each size, the finest first."""
+    from scipy.ndimage import gaussian_filter
+
+    numbers = []
+    values = slices.astype(np.float32)
+    finer = values
+    for pixels in DETAILS:
+        coarser = gaussian_filter(values, (0, pixels, pixels))
+        details = finer - coarser
+        details -= details.mean()
+        deviation = float(details.std())
+
+        skewness = 0.0
+        # Less is the rounding of a channel that has no details.
+        if deviation > _LEAST_DETAILS:
+            skewness = float(np.mean((details / deviation) ** 3))
+        numbers += [deviation, skewness]
+        finer = coarser
+    return numbers
+
+
+def parts(fingerprints: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The numbers on intensities and those on details, by each of which looks are compared.
+
+    Apart, since a difference that is clear in one of them would drown among all numbers.
+
+    Args:
+        fingerprints: Those of several images, shape (n, 26 channels).
+
+    Returns:
+        Shapes (n, 20 channels) and (n, 6 channels).
+    """
+    table = np.asarray(fingerprints, dtype=np.float64)
+    by_channel = table.reshape(len(table), -1, N_PER_CHANNEL)
+    intensities, details = np.split(by_channel, [N_OF_INTENSITIES], axis=2)
+    return intensities.reshape(len(table), -1), details.reshape(len(table), -1)
+
+
+def rarity_of_images(fingerprints: ArrayLike) -> NDArray[np.float64]:
+    """How rare images are, by their intensities or by their details: the larger `rarity` of both.
+
+    Args:
+        fingerprints: Those of several images, shape (n, 26 channels), finite.
+
+    Returns:
+        Shape (n,), > 0, with a mean of 1.
+
+    Raises:
+        ValueError: If the fingerprints are not finite.
+    """
+    larger = np.max([rarity(part) for part in parts(fingerprints)], axis=0)
+    return np.asarray(larger / larger.mean())
+
+
 def rarity(fingerprints: ArrayLike) -> NDArray[np.float64]:
     """How rare images are: the inverse density of their fingerprints, relative to its mean.
 
-    The fingerprints are standardised and reduced to the principal components that hold 90 % of
-    their variance. With d a Gaussian kernel density estimate there, whose width is the median
-    distance of an image to the nearest tenth of the images, the rarity is 1 / d over the mean of
-    1 / d. It is also how often an image is drawn, relative to chance, if all looks are to be drawn
-    equally often.
+    The fingerprints are standardised and reduced to the principal components that hold
+    90 % of their variance. With d a Gaussian kernel density estimate there, whose width is the
+    median distance of an image to the nearest tenth of the images, the rarity is 1 / d over the
+    mean of 1 / d. It is also how often an image is drawn, relative to chance, if all looks are to
+    be drawn equally often.
 
     Args:
         fingerprints: Numbers that describe each image, shape (n, k), finite.
@@ -158,6 +235,26 @@ def kinds(fingerprints: ArrayLike) -> NDArray[np.int64]:
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))
     return number[kind]
+
+
+def kinds_in_words(kinds: Mapping[str, ArrayLike], noun: str) -> str:
+    """How many kinds of images there are, and of how many images, the largest first.
+
+    Args:
+        kinds: The columns of `KINDS`.
+        noun: What is counted, as "cases".
+
+    Returns:
+        Such as "2 by intensities (45, 5 cases), 1 by details (50 cases)".
+    """
+    said = []
+    for column, numbers in KINDS.items():
+        sizes = np.bincount(np.asarray(kinds[column]))
+        listed = [str(size) for size in sizes[:_N_SAID]]
+        if len(sizes) > _N_SAID:
+            listed.append("...")
+        said.append(f"{len(sizes)} by {numbers} ({', '.join(listed)} {noun})")
+    return ", ".join(said)
 
 
 def _components(fingerprints: ArrayLike) -> NDArray[np.float64] | None:

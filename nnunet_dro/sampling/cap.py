@@ -17,13 +17,12 @@ def is_of_rare_kind(kinds: ArrayLike) -> NDArray[np.bool_]:
     """Which cases are of a kind that is rare: less than a fifth of all, but five cases at least.
 
     Args:
-        kinds: Number of the kind of each case, shape (n,), integers >= 0.
+        kinds: As for `draws_of_kinds`.
 
     Returns:
         Shape (n,).
     """
-    sizes = _sizes(kinds)
-    return (sizes >= LEAST_CASES_OF_A_KIND) & (sizes < RARE_SHARE * len(sizes))
+    return _is_rare(_sizes(kinds)).any(axis=1)
 
 
 def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
@@ -34,10 +33,12 @@ def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
         min(c, 0.2 / s_k),
 
     and all others to 1: as if a rare kind had a fifth of the cases, but at most c times as often as
-    others. Where all are of one kind, or no kind is rare, cases are drawn by chance.
+    others. Where all are of one kind, or no kind is rare, cases are drawn by chance. If cases are
+    divided into kinds in several ways, the largest number of each case counts.
 
     Args:
-        kinds: Number of the kind of each case, shape (n,), integers >= 0.
+        kinds: Number of the kind of each case, integers >= 0, shape (n,), or (n, m) for m ways to
+            divide them.
         cap: c, > 1.
 
     Returns:
@@ -53,14 +54,19 @@ def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
     check_cap(cap)
     sizes = _sizes(kinds)
     as_a_fifth = np.minimum(cap, RARE_SHARE * len(sizes) / sizes)
-    weights = np.where(is_of_rare_kind(kinds), as_a_fifth, 1.0)
+    weights = np.where(_is_rare(sizes), as_a_fifth, 1.0).max(axis=1)
     return np.asarray(weights / weights.mean())
 
 
 def _sizes(kinds: ArrayLike) -> NDArray[np.int64]:
-    """How many cases are of the kind of each case, shape (n,)."""
+    """How many cases are of the kinds of each case, shape (n, m)."""
     numbers = np.asarray(kinds, dtype=np.int64)
-    return np.asarray(np.bincount(numbers)[numbers])
+    ways = numbers.reshape(len(numbers), -1).T
+    return np.stack([np.bincount(way)[way] for way in ways], axis=1)
+
+
+def _is_rare(sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return (sizes >= LEAST_CASES_OF_A_KIND) & (sizes < RARE_SHARE * len(sizes))
 
 
 def check_cap(cap: float) -> None:

@@ -37,3 +37,14 @@ def test_without_a_rare_kind_draws_are_by_chance(kinds):
 def test_a_bound_that_bounds_nothing_is_refused():
     with pytest.raises(ValueError, match="`cap` must be a number > 1"):
         draws_of_kinds([0, 1], cap=1.0)
+
+
+def test_of_several_ways_to_divide_cases_the_rarer_kind_counts():
+    """Case 0 is of a rare kind by the second way, the last five by both."""
+    by_one = [0] * 90 + [1] * 10
+    by_another = [1] * 5 + [0] * 90 + [2] * 5
+
+    draws = draws_of_kinds(np.transpose([by_one, by_another]), cap=3.0)
+
+    expected = np.repeat([3.0, 1.0, 2.0, 3.0], [5, 85, 5, 5])
+    np.testing.assert_allclose(draws, expected / expected.mean())

@@ -13,7 +13,7 @@ from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.readers import Reader
 from nnunet_dro.evaluation.stratifying.images import find_channels, grey_of, read_colours
-from nnunet_dro.fingerprints import N_PER_CHANNEL, fingerprint, rarity
+from nnunet_dro.fingerprints import N_PER_CHANNEL, fingerprint, rarity_of_images
 from nnunet_dro.naming import name_some
 
 
@@ -62,7 +62,7 @@ def rarities_of(
     numbers = {case: values for case, values in fingerprints.items() if values is not None}
     examples = {len(values): case for case, values in numbers.items()}
     if len(examples) == 1:
-        compared = rarity(list(numbers.values())).tolist()
+        compared = rarity_of_images(list(numbers.values())).tolist()
         rarities |= dict(zip(numbers, compared, strict=True))
 
     if len(examples) < 2:

@@ -21,6 +21,7 @@ from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to
 
 from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
+from nnunet_dro.fingerprints import KINDS
 from nnunet_dro.inspection.doctor.columns import CONTRAST, DICE, VOXELS
 from nnunet_dro.inspection.training import TrainingFiles
 from nnunet_dro.losses import DiceCELoss, PooledHardness
@@ -102,7 +103,7 @@ class FinishedModel:
             Shape (n,), with a mean of 1.
         """
         table = image_rarity(self._loader._data, cases, log=report, jobs=cpu_count())
-        return draws_of_kinds(table["kind"], cap=DROOptions().cap_of_kinds)
+        return draws_of_kinds(table[list(KINDS)], cap=DROOptions().cap_of_kinds)
 
     @torch.no_grad()
     def patch_losses(self, case: str, n_patches: int) -> tuple[list[float], float]:

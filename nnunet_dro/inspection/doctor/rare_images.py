@@ -13,6 +13,7 @@ from joblib import cpu_count
 from rich.console import RenderableType
 
 from nnunet_dro.files.output_folder import check_writable
+from nnunet_dro.fingerprints import KINDS, kinds_in_words
 from nnunet_dro.inspection.training import read_strata
 from nnunet_dro.naming import count, name_some, plain
 from nnunet_dro.nnunet.folders import plans_option, read_if_usable, settings_of
@@ -37,12 +38,12 @@ _LONGEST_NAME = 22
 
 @dataclass(frozen=True, eq=False)
 class RareImages:
-    """The cases of a dataset, those whose images look rarest first.
+    """The cases of a dataset, those of rare kinds of images first, and each by rarity.
 
     Attributes:
         target: The dataset and its configuration.
-        table: A row per case: ``case``, ``rarity`` (1 on average), ``kind`` (0 for the largest kind
-            of images), and columns of the case table.
+        table: A row per case: ``case``, ``rarity`` (1 on average), the columns of `KINDS` (0 for
+            the largest kind of images), and columns of the case table.
     """
 
     target: Target
@@ -98,7 +99,7 @@ def find_rare_images(
     check_writable(where, name="output", cure="Name another folder with --output.")
 
     # nnU-Net takes seconds to import, so wrong names are refused before.
-    from nnunet_dro.trainers.data.image_rarity import image_rarity, write_rarity
+    from nnunet_dro.trainers.data.image_rarity import image_rarity, rarest_first, write_rarity
     from nnunet_dro.trainers.log.case_curves import save_picture
 
     preprocessed = _preprocessed_cases(target)
@@ -108,8 +109,7 @@ def find_rare_images(
     table = image_rarity(preprocessed, names, log=report, jobs=cpu_count(), progress=progress)
     suffixes = ("", " (case table)")
     table = table.merge(strata, left_on="case", right_index=True, suffixes=suffixes)
-    table = table.sort_values("rarity", ascending=False, kind="stable", ignore_index=True)
-    images = RareImages(target, table)
+    images = RareImages(target, rarest_first(table))
 
     where.mkdir(parents=True, exist_ok=True)
     stem = Path(preprocessed.source_folder).name
@@ -125,11 +125,11 @@ def rare_images_lines(images: RareImages) -> RenderableType:
     Names from files are shown as they are.
     """
     rarest = images.rarest
-    entries = [str(column) for column in rarest.columns[3:]]
+    entries = [str(column) for column in rarest.columns[2 + len(KINDS) :]]
     columns: list[Any] = [
         (Column("Case", "name"), itemgetter("case")),
         (Column("Rarity"), lambda row: f"{row['rarity']:.2g}"),
-        (Column("Kind"), lambda row: str(row["kind"])),
+        (Column("Kinds"), lambda row: ", ".join(str(row[column]) for column in KINDS)),
         *((Column(name, "text", spare="column"), itemgetter(name)) for name in entries),
     ]
     title = f"The {len(rarest)} rarest of {count(len(images.table), 'image')}"
@@ -142,7 +142,8 @@ def rare_images_lines(images: RareImages) -> RenderableType:
             table,
             Prose(
                 "Rarity is the inverse density of what the preprocessed images look like, 1 on "
-                "average. Images are of one kind if their looks differ by degrees; kind 0 has most "
+                "average. Images are of one kind if their looks differ by degrees; the first "
+                "number is the kind by intensities, the second by details, and kind 0 has most "
                 "images. Neither sees a rare anatomy in an ordinary image."
             ),
         ]
@@ -151,9 +152,8 @@ def rare_images_lines(images: RareImages) -> RenderableType:
 
 def _advice(images: RareImages) -> list[Prose]:
     """What the kinds of images are, and how rare ones are drawn more often."""
-    kinds = images.table["kind"]
-    sizes = kinds.value_counts()
-    if len(sizes) == 1:
+    kinds = images.table[list(KINDS)]
+    if not kinds.to_numpy().any():
         return [
             Prose(
                 "The images are of one kind: none can be drawn more often for what it looks like.",
@@ -161,7 +161,7 @@ def _advice(images: RareImages) -> list[Prose]:
             )
         ]
 
-    told = f"There are {len(sizes)} kinds of images ({', '.join(map(str, sizes))} images)."
+    told = f"Kinds of images: {kinds_in_words(kinds, 'images')}."
     if not is_of_rare_kind(kinds).any():
         none = f"None that is rare has {LEAST_CASES_OF_A_KIND} images or more."
         return [Prose(f"{told} {none}", kind="")]

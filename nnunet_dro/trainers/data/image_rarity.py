@@ -12,13 +12,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nnunet_dro.files.output_folder import replacing
-from nnunet_dro.fingerprints import fingerprint, kinds, rarity
+from nnunet_dro.fingerprints import (
+    KINDS,
+    fingerprint,
+    kinds,
+    kinds_in_words,
+    parts,
+    rarity_of_images,
+)
 from nnunet_dro.sampling import draws_of_kinds
+from nnunet_dro.sampling.cap import is_of_rare_kind
 from nnunet_dro.trainers.data.case_cache import CaseCache, reading, training_dataset
 
 #: The file in the folder of a training with the rarity of each of its cases.
 RARITY_FILE = "rarity.csv"
-#: Number of cases, and of kinds, that the log names.
+#: Number of cases that the log names.
 _N_NAMED = 6
 
 
@@ -43,7 +51,7 @@ def draws_of_rare_images(trainer: Any, *, cap: float) -> NDArray[np.float64]:
     dataset, jobs = training_dataset(trainer)
     cases = [str(case) for case in dataset.identifiers]
     table = image_rarity(dataset, cases, log=trainer.print_to_log_file, jobs=jobs)
-    draws = draws_of_kinds(table["kind"], cap=cap)
+    draws = draws_of_kinds(table[list(KINDS)], cap=cap)
     table = table.assign(times_as_often=draws)
     if trainer.local_rank == 0:
         write_rarity(table, Path(trainer.output_folder) / RARITY_FILE)
@@ -71,8 +79,8 @@ def image_rarity(
         progress: Called with the numbers of images that were looked at and of all.
 
     Returns:
-        A row per case in this order: ``case``, ``rarity``, with a mean of 1, and ``kind``, 0 for
-        the largest kind.
+        A row per case in this order: ``case``, ``rarity``, with a mean of 1, and the columns of
+        `KINDS`, 0 for the largest kind.
 
     Raises:
         ValueError: If an image cannot be read, or has a value that is not finite.
@@ -83,7 +91,8 @@ def image_rarity(
         folder=folder,
         name="fingerprints",
         endings=(".b2nd", ".npz", ".npy"),
-        key="fingerprint",
+        # Version 0.3 kept another "fingerprint".
+        key="fingerprint_with_details",
         parse=_parse,
     )
     by_case = kept.values(
@@ -95,29 +104,28 @@ def image_rarity(
         progress=progress,
     )
     fingerprints = [by_case[case] for case in cases]
-    return pd.DataFrame(
-        {
-            "case": list(cases),
-            "rarity": rarity(fingerprints),
-            "kind": kinds(fingerprints),
-        }
-    )
+    table = pd.DataFrame({"case": list(cases), "rarity": rarity_of_images(fingerprints)})
+    for column, numbers in zip(KINDS, parts(fingerprints), strict=True):
+        table[column] = kinds(numbers)
+    return table
+
+
+def rarest_first(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `image_rarity`: cases of rare kinds, and then all others, each by rarity."""
+    is_rare = is_of_rare_kind(table[list(KINDS)])
+    order = np.lexsort([-table["rarity"], ~is_rare])
+    return table.iloc[order].reset_index(drop=True)
 
 
 def write_rarity(table: pd.DataFrame, path: Path) -> None:
-    """Write a table with a column ``rarity``, the rarest case first."""
-    ordered = table.sort_values("rarity", ascending=False, kind="stable")
+    """Write such rows in the order of `rarest_first`."""
     with replacing(path) as partial:
-        ordered.to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
+        rarest_first(table).to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
 
 
 def _rare_kinds(table: pd.DataFrame) -> str:
     """One line for the log on the kinds of images, and the cases of rare kinds."""
-    sizes = table["kind"].value_counts()
-    numbers = [str(size) for size in sizes.head(_N_NAMED)]
-    if len(sizes) > _N_NAMED:
-        numbers.append("...")
-    told = f"Kinds of images: {len(sizes)} ({', '.join(numbers)} cases)"
+    told = f"Kinds of images: {kinds_in_words(table, 'cases')}"
     more = table[table["times_as_often"] > 1].sort_values("rarity", ascending=False, kind="stable")
     if more.empty:
         return f"{told}. None is rare, so that no case is drawn more often for its image"

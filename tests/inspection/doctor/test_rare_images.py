@@ -62,15 +62,17 @@ def test_the_images_of_a_rare_scanner_are_named_with_a_picture(dataset):
     lines = result.stdout.splitlines()
     assert lines[-1] == str(dataset / "plans_2d_rarity.png")
     assert "-tr nnUNetTrainerDRO" in result.stdout
-    assert "There are 2 kinds of images (25, 5 images)." in result.stdout
+    assert "Kinds of images: 2 by intensities (25, 5 images), " in result.stdout
     assert "Looking at the images of 30 of 30" in result.stderr
 
     table = pd.read_csv(dataset / "plans_2d_rarity.csv")
     assert sorted(table["case"]) == CASES
-    assert sorted(table["case"][:5]) == RARE
-    assert table["rarity"][4] > 1.8 > 1.5 > table["rarity"][5]
-    assert table["rarity"].mean() == pytest.approx(1.0, rel=1e-3)
+    assert sorted(table["case"][table["kind"] == 1]) == RARE
     assert table["scanner"].tolist() == ["B"] * 5 + ["A"] * 25
+    assert table["rarity"][5:].is_monotonic_decreasing
+    assert table["rarity"].mean() == pytest.approx(1.0, rel=1e-3)
+    rarity = table.groupby("scanner")["rarity"].mean()
+    assert rarity["B"] > 1.5 > 1 > rarity["A"]
     # A column of the case table that is called so, too.
     assert set(table["rarity (case table)"]) == {"high", "low"}
 
@@ -99,7 +101,9 @@ def test_one_case_without_a_table_is_shown(dataset):
 
     done(doctor("7", "2d"))
 
-    assert (dataset / "plans_2d_rarity.csv").read_text() == "case,rarity,kind\ncase_00,1,0\n"
+    assert (
+        dataset / "plans_2d_rarity.csv"
+    ).read_text() == "case,rarity,kind,kind_of_details\ncase_00,1,0,0\n"
 
 
 def test_what_is_not_preprocessed_is_one_line_with_the_cure(dataset):

@@ -73,15 +73,16 @@ def test_images_are_looked_at_once(trainer, tmp_path):
     np.testing.assert_array_equal(first, again)
 
     kept = json.loads((tmp_path / "nnUNetPlans_2d_fingerprints.json").read_text())
-    assert len(kept["case_00"]["fingerprint"]) == 20
+    assert len(kept["case_00"]["fingerprint_with_details"]) == 26
 
 
-def test_a_table_has_the_rarity_of_every_case_the_rarest_first(trainer, tmp_path):
+def test_a_table_has_every_case_those_of_rare_kinds_first(trainer, tmp_path):
     weights = draws_of_rare_images(trainer, cap=1.5)
 
     table = pd.read_csv(tmp_path / "rarity.csv")
     assert sorted(table["case"][:N_RARE]) == trainer.cases[N_COMMON:]
-    assert table["rarity"].is_monotonic_decreasing
+    assert table["rarity"][:N_RARE].is_monotonic_decreasing
+    assert table["rarity"][N_RARE:].is_monotonic_decreasing
     assert table["rarity"].mean() == pytest.approx(1.0, rel=1e-3)
 
     assert (table["kind"][:N_RARE] == 1).all()
@@ -92,7 +93,7 @@ def test_a_table_has_the_rarity_of_every_case_the_rarest_first(trainer, tmp_path
     assert draws["case_45"] / draws["case_00"] == pytest.approx(1.5, rel=1e-3)
     named = ", ".join(f"{case} (1.4x)" for case in table["case"][:N_RARE])
     assert trainer.lines[-1] == (
-        f"Kinds of images: 2 (45, 5 cases). Cases of rare kinds are drawn more often: {named}"
+        f"Kinds of images: 2 by intensities (45, 5 cases), 1 by details (50 cases). Cases of rare kinds are drawn more often: {named}"
     )
 
 
@@ -102,7 +103,7 @@ def test_images_of_one_kind_are_drawn_by_chance(trainer):
     weights = draws_of_rare_images(trainer, cap=4.0)
 
     np.testing.assert_array_equal(weights, 1.0)
-    assert trainer.lines[-1].startswith("Kinds of images: 1 (45 cases). None is rare")
+    assert trainer.lines[-1].startswith("Kinds of images: 1 by intensities (45 cases), ")
 
 
 def test_only_the_first_rank_writes_the_table(trainer, tmp_path):
