@@ -35,10 +35,8 @@ LARGE = replace(KINDS[1], n_cases=1)
 N_LABELS = 100
 N_STRATA = (20, 40)
 
-#: `evaluate` after reading, of as many cases and labels.
+#: `evaluate` after reading, of as many cases and labels, by the build's own `scale.py`.
 AFTER_READING = """
-import sys
-sys.path.insert(0, {folder!r})
 import scale
 scale.measure_evaluate(scale.Size({n_cases}, {n_labels}, {n_strata}))
 """
@@ -84,12 +82,7 @@ def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
     out = ["--overwrite", "-o", str(scratch / "out")]
     both = [f"a={scratch / 'baseline'}", f"b={scratch / 'method'}"]
     maps = [str(scratch / "small" / which) for which in ("reference", "prediction")]
-    after_reading = AFTER_READING.format(
-        folder=str(HERE / "benchmarks"),
-        n_cases=n_cases,
-        n_labels=N_LABELS,
-        n_strata=N_STRATA,
-    )
+    after_reading = AFTER_READING.format(n_cases=n_cases, n_labels=N_LABELS, n_strata=N_STRATA)
     return {
         "evaluate, 61 small volumes": [*program, "evaluate", *maps, *out],
         "HD95 and NSD of a case": ["-c", OF_A_CASE.format(folder=str(scratch / LARGE.name))],
@@ -119,7 +112,8 @@ def compared(name: str, command: Sequence[str], before: Path, n_pairs: int) -> d
 
 def measured(command: Sequence[str], build: Path) -> tuple[float, float]:
     """Processor seconds and peak memory (GB) of a command by a build."""
-    environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(build)}
+    paths = os.pathsep.join(map(str, (build, build / "benchmarks")))
+    environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": paths}
     # In another folder, since Python looks for modules in the working directory first.
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
