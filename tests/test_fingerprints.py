@@ -208,6 +208,18 @@ def test_looks_that_differ_by_degrees_are_of_one_kind(n, seed, tails):
     assert not kinds(fingerprints).any()
 
 
+@pytest.mark.parametrize("n", [25, 100, 300])
+@pytest.mark.parametrize("seed", range(5))
+def test_details_that_differ_by_degrees_make_no_kind_of_five(n, seed):
+    """Six numbers that depend on each other, with long tails."""
+    rng = np.random.default_rng(seed)
+    details = rng.standard_t(4, size=(n, 6)) @ rng.normal(size=(6, 6))
+
+    sizes = np.bincount(kinds(details))
+
+    assert (sizes[1:] < 5).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_of_long_tails_only_single_images_far_away_are_kinds_of_their_own(seed):
     rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ class _Options:
             "Trainer of this package to compare with plain nnU-Net, with its options.",
             autocompletion=complete_trainer,
         ),
-    ] = "nnUNetTrainerDRO_share0.5"
+    ] = "nnUNetTrainerDRO"
     epochs: Annotated[int, option("Epochs of both trainings.")] = 10
     iterations: Annotated[int, option("Iterations per epoch of both trainings.")] = 140
     seed: Annotated[int, option("Random seed of the dataset.")] = 0
@@ -30,11 +30,10 @@ class _Options:
 
 @takes(_Options)
 def demo(options: _Options) -> None:
-    """Train plain nnU-Net and hardness weighted sampling, and compare them per centre.
+    """Train plain nnU-Net and `nnUNetTrainerDRO`, and compare them per centre.
 
-    The images are slices of an MRI template. The robust trainer draws hard cases more often from
-    the start. The default trainer would not do so here, because plain training finds nothing of
-    the hardest cases.
+    The images are slices of an MRI template. Those of the rarest centre look otherwise, so that the
+    robust trainer draws them more often from the start.
     """
     from nnunet_dro.demo import DemoSettings, run_demo
 

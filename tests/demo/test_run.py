@@ -113,7 +113,7 @@ def nnunet(monkeypatch):
 
 def demo(out, *, device="cpu", **options):
     text = StringIO()
-    usual = {"trainer": "nnUNetTrainerDRO_share0.5", "epochs": 10, "iterations": 140, "seed": 0}
+    usual = {"trainer": "nnUNetTrainerDRO", "epochs": 10, "iterations": 140, "seed": 0}
     settings = DemoSettings(**{**usual, **options})
     table = run_demo(out, settings, device=Device(device), console=Console(file=text, width=120))
     return table, text.getvalue()
