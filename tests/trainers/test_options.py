@@ -148,7 +148,7 @@ REFUSED = [
     ("DRO_hardest0.4_share0.3", "`hardest` has no effect with `share`"),
     ("DRO_hardest0.4_beta10", "`hardest` has no effect with `beta`"),
     ("DRO_rare0.5", "`rare` must be a number >= 1, got 0.5"),
-    ("DRO_rare4", "must be written `nnUNetTrainerDRO`"),
+    ("DRO_rare6", "must be written `nnUNetTrainerDRO`"),
     ("DRO_rare8_beta0", "`rare` has no effect with `beta`, which does not look at images"),
     ("DRO_share0.3_rare8", "`rare` has no effect with `share`, which does not look at images"),
     ("DRO_hardest0_rare1", "`hardest` has no effect with 0 where no image is looked at"),
@@ -272,7 +272,7 @@ def test_the_default_looks_at_images_and_at_the_hardest_that_are_learnt():
     rule = options.rule()
 
     assert (rule.part, rule.cap) == (0.2, 6.0)
-    assert options.cap_of_kinds == 4
+    assert options.cap_of_kinds == 6
     assert options.history.hardness == "pooled"
     assert DROOptions(hardest=0.1).rule().part == 0.1
 
