@@ -5,7 +5,6 @@ only.
 """
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -237,19 +236,19 @@ def kinds(fingerprints: ArrayLike) -> NDArray[np.int64]:
     return number[kind]
 
 
-def kinds_in_words(kinds: Mapping[str, ArrayLike], noun: str) -> str:
+def kinds_in_words(kinds: ArrayLike, noun: str) -> str:
     """How many kinds of images there are, and of how many images, the largest first.
 
     Args:
-        kinds: The columns of `KINDS`.
+        kinds: Those of each image, in the order of `KINDS`, shape (n, 2).
         noun: What is counted, as "cases".
 
     Returns:
         Such as "2 by intensities (45, 5 cases), 1 by details (50 cases)".
     """
     said = []
-    for column, numbers in KINDS.items():
-        sizes = np.bincount(np.asarray(kinds[column]))
+    for column, numbers in zip(np.asarray(kinds).T, KINDS.values(), strict=True):
+        sizes = np.bincount(column)
         listed = [str(size) for size in sizes[:_N_SAID]]
         if len(sizes) > _N_SAID:
             listed.append("...")

@@ -111,7 +111,8 @@ def test_parts_are_those_of_all_channels():
 
 def test_kinds_are_said_with_the_largest_sizes():
     by_details = np.repeat(np.arange(8), [13, 1, 1, 1, 1, 1, 1, 1])
-    said = kinds_in_words({"kind": [0] * 15 + [1] * 5, "kind_of_details": by_details}, "cases")
+    by_intensities = np.repeat([0, 1], [15, 5])
+    said = kinds_in_words(np.stack([by_intensities, by_details], axis=1), "cases")
 
     assert said == "2 by intensities (15, 5 cases), 8 by details (13, 1, 1, 1, 1, 1, ... cases)"
 

@@ -22,7 +22,7 @@ def is_of_rare_kind(kinds: ArrayLike) -> NDArray[np.bool_]:
     Returns:
         Shape (n,).
     """
-    return _is_rare(_sizes(kinds)).any(axis=1)
+    return np.asarray(_is_rare(_sizes(kinds)).any(axis=1))
 
 
 def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:

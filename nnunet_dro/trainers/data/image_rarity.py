@@ -125,7 +125,7 @@ def write_rarity(table: pd.DataFrame, path: Path) -> None:
 
 def _rare_kinds(table: pd.DataFrame) -> str:
     """One line for the log on the kinds of images, and the cases of rare kinds."""
-    told = f"Kinds of images: {kinds_in_words(table, 'cases')}"
+    told = f"Kinds of images: {kinds_in_words(table[list(KINDS)], 'cases')}"
     more = table[table["times_as_often"] > 1].sort_values("rarity", ascending=False, kind="stable")
     if more.empty:
         return f"{told}. None is rare, so that no case is drawn more often for its image"
