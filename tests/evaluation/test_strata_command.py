@@ -107,7 +107,7 @@ def test_rare_images_have_the_largest_rarity_in_tables_and_evaluations(tmp_path)
         nibabel.load(path).get_fdata().T[np.newaxis]
         for path in sorted((tmp_path / "images").glob("*.nii.gz"))
     ]
-    expected = fingerprints.rarity([fingerprints.fingerprint(image) for image in channels])
+    expected = fingerprints.rarity_of_images([fingerprints.fingerprint(i) for i in channels])
     assert rarity.tolist() == pytest.approx(expected.tolist(), rel=1e-3)
 
     shutil.copytree(tmp_path / "reference", tmp_path / "prediction")
