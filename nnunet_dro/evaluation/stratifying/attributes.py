@@ -81,7 +81,8 @@ _ATTRIBUTES = (
         "rarity",
         "image_rarity",
         "inverse density, among the images of all cases, of the fingerprint of the raw image "
-        "(percentiles and mean gradient of each channel, as it is and standardised), 1 on average",
+        "(percentiles and mean gradient of each channel, as it is and standardised, or how strong "
+        "and how bright or dark small details are, whichever is rarer), 1 on average",
         needs_image=True,
         needs="as many channels in every image",
     ),
