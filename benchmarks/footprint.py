@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,8 @@ def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
         scale.apart(scale.write_evaluation, size, seed, scratch / name)
     for kind in (SMALL, LARGE):
         # The peak memory of a command is no less than that of this process when it starts it.
-        scale.apart(make_label_maps_of, kind, scratch / kind.name)
+        make = partial(make_label_maps, rng=np.random.default_rng(0))
+        scale.apart(make, kind, scratch / kind.name)
 
     program = ["-m", "nnunet_dro.cli"]
     out = ["--overwrite", "-o", str(scratch / "out")]
@@ -90,11 +92,6 @@ def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
         "evaluate, after reading": ["-c", after_reading],
         "compare": [*program, "compare", *both, *out],
     }
-
-
-def make_label_maps_of(kind: Kind, folder: Path) -> None:
-    """Make label maps, always the same."""
-    make_label_maps(kind, folder, rng=np.random.default_rng(0))
 
 
 def compared(name: str, command: Sequence[str], before: Path, n_pairs: int) -> dict[str, object]:

@@ -91,7 +91,7 @@ def image_rarity(
         folder=folder,
         name="fingerprints",
         endings=(".b2nd", ".npz", ".npy"),
-        # Version 0.3 kept another "fingerprint".
+        # A shorter one, without details, was once kept as "fingerprint".
         key="fingerprint_with_details",
         parse=_parse,
     )
