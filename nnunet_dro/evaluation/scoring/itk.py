@@ -40,7 +40,7 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
             "path",
             must="be a readable label map",
             got=f"{str(path)!r}, which is not",
-            cure="Write it again.",
+            cure="Write it again, as one channel of label values.",
         ) from error
 
     if image.HasMetaDataKey(_SOP_CLASS):

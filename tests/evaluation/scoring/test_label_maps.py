@@ -311,6 +311,15 @@ def test_four_axes_and_colours_are_refused(tmp_path):
         read_label_map(tmp_path / "a.png")
 
 
+def test_labels_with_transparency_are_to_be_written_as_one_channel(tmp_path):
+    labels = Image.fromarray(np.eye(4, dtype=np.uint8))
+    labels.putalpha(255)
+    labels.save(tmp_path / "a.png")
+
+    with pytest.raises(ValueError, match=r"a\.png.*as one channel"):
+        read_label_map(tmp_path / "a.png")
+
+
 def test_layers_of_a_segmentation_are_no_greys_even_where_they_are_equal(tmp_path):
     layer = SimpleITK.GetImageFromArray(VALUES.astype(np.uint8))
     path = tmp_path / "a.seg.nrrd"
