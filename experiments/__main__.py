@@ -33,6 +33,7 @@ CONVERGENCE += ["-fresh", "-slices-fresh", "-nuclei-fresh"]
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {
     **{f"convergence{kind}": "convergence.experiment" for kind in CONVERGENCE},
+    "demo": "demo.experiment",
     "digits": "digits.experiment",
     "hardness-signals": "hardness_signals.experiment",
     "hardness-signals-slices": "hardness_signals.experiment",
