@@ -88,6 +88,7 @@ experiments: install
 	$(BIN)/python -m experiments convergence-lesions-slices --methods DRO DRO_earned IW
 	$(BIN)/python -m experiments phantoms-factorial
 	$(BIN)/python -m experiments label-noise
+	$(BIN)/python -m experiments demo
 
 clean:
 	rm -rf $(VENV) $(VENV)-peers .nox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
