@@ -1,6 +1,6 @@
 """The files of a finished training, of its dataset and of its validation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -112,8 +112,9 @@ def read_strata(
     *,
     table: Path | None,
     by: Sequence[str],
+    report: Callable[[str], None],
 ) -> tuple[pd.DataFrame, str]:
-    """Read the columns with strata.
+    """Read the columns with strata, and report entries that are spelt in several ways.
 
     Args:
         preprocessed: The dataset's folder in nnUNet_preprocessed.
@@ -121,6 +122,7 @@ def read_strata(
         validation: The validation cases.
         table: The case table; default: that of the dataset.
         by: The columns; default: all that divide the training cases.
+        report: Called with a sentence for each column with entries that may mean the same.
 
     Returns:
         The columns, with a row per case, and the path of the case table, empty if there is none.
@@ -147,7 +149,11 @@ def read_strata(
     # A column that says who is in training divides all cases, but not those of the training.
     dividing = case_table.dividing_attributes(rows.loc[list(training)])
     columns = list(dict.fromkeys(by)) or dividing
-    return rows.loc[cases, columns], str(path)
+    strata = rows.loc[cases, columns]
+    for column in columns:
+        for note in case_table.notes_on_spelling(column, strata[column]):
+            report(note)
+    return strata, str(path)
 
 
 def described_cases(fold: Fold, cases: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:

@@ -207,7 +207,9 @@ def examine(  # noqa: PLR0913 - the options of the command
     model = FinishedModel(inputs, device=device)
     training, validation = model.cases()
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
-    strata, strata_from = read_strata(inputs.preprocessed, training, validation, table=cases, by=by)
+    strata, strata_from = read_strata(
+        inputs.preprocessed, training, validation, table=cases, by=by, report=report
+    )
     # An image that cannot be used is named before anything is measured.
     draws_of_images = model.draws_of_images(training, report=report)
 

@@ -104,7 +104,7 @@ def find_rare_images(
 
     preprocessed = _preprocessed_cases(target)
     names = sorted(preprocessed.identifiers)
-    strata, _ = read_strata(target.preprocessed, names, [], table=cases, by=by)
+    strata, _ = read_strata(target.preprocessed, names, [], table=cases, by=by, report=report)
 
     table = image_rarity(preprocessed, names, log=report, jobs=cpu_count(), progress=progress)
     suffixes = ("", " (case table)")

@@ -80,6 +80,15 @@ def test_the_images_of_a_rare_scanner_are_named_with_a_picture(dataset):
         assert picture.width > picture.height > 300
 
 
+def test_a_scanner_that_is_spelt_in_two_ways_is_reported(dataset):
+    path = dataset / "cases.csv"
+    path.write_text(path.read_text().replace("case_00,A", "case_00,a"))
+
+    result = done(doctor("7", "2d"))
+
+    assert "scanner has entries that may mean the same: A = a." in result.stderr
+
+
 def test_images_are_looked_at_once_for_doctor_and_trainings(dataset, tmp_path):
     done(doctor("7", "2d"))
 
