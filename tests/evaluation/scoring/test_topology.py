@@ -12,7 +12,6 @@ from nnunet_dro.evaluation.scoring.topology import (
     betti_numbers,
     centreline,
     centreline_dice,
-    euler_number,
 )
 from tests.evaluation import made_folders as made
 
@@ -135,15 +134,6 @@ def test_betti_numbers_are_those_of_boundary_matrices():
 
     assert max(loops for _, loops, _ in seen) > 2
     assert max(cavities for _, _, cavities in seen) > 0
-
-
-def test_euler_number_is_that_of_scikit_image():
-    from skimage.measure import euler_number as euler_number_of_skimage
-
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        mask = rng.random(rng.integers(2, 9, size=3)) < 0.5
-        assert euler_number(mask) == euler_number_of_skimage(mask, connectivity=3)
 
 
 def test_in_one_slice_they_are_components_and_holes_of_the_plane():
