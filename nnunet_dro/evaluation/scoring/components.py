@@ -1,7 +1,7 @@
 """The connected components of masks, where those of two masks meet, and which lesions are matched.
 
-Lesions fill a small part of an image, so only the numbering itself looks at every voxel; all else
-looks at the voxels of the lesions.
+Lesions fill a small part of an image, so only the numbering and what is counted with it look at
+every voxel; all else looks at the voxels of the lesions.
 """
 
 from collections import defaultdict
@@ -43,29 +43,18 @@ class Components:
 
         Every number up to the largest must occur.
         """
+        import cc3d
+
         voxels = np.flatnonzero(mask)
-        numbers_of_voxels = numbers.ravel()[voxels].astype(np.int64)
-        n_voxels = np.bincount(numbers_of_voxels)[1:]
-
-        # The voxels of one component after those of the other.
-        order = np.argsort(numbers_of_voxels, kind="stable")
-        starts = np.cumsum(n_voxels) - n_voxels
-        places = np.stack(np.unravel_index(voxels[order], mask.shape), axis=1)
-        centres = np.add.reduceat(places, starts) / n_voxels[:, None]
-
-        begins = np.minimum.reduceat(places, starts).tolist()
-        ends = (np.maximum.reduceat(places, starts) + 1).tolist()
-        boxes = []
-        for begin, end in zip(begins, ends, strict=True):
-            boxes.append(tuple(map(slice, begin, end)))
-
+        # What is outside is the first component there.
+        statistics = cc3d.statistics(numbers)
         return cls(
             numbers=numbers,
             voxels=voxels,
-            numbers_of_voxels=numbers_of_voxels,
-            n_voxels=n_voxels,
-            boxes=boxes,
-            centres=centres,
+            numbers_of_voxels=numbers.ravel()[voxels].astype(np.int64),
+            n_voxels=statistics["voxel_counts"][1:].astype(np.int64),
+            boxes=statistics["bounding_boxes"][1:],
+            centres=statistics["centroids"][1:],
         )
 
 
