@@ -101,14 +101,12 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
         ValueError: If the grids differ. The message names the first of shape, spacing, direction
             and origin that does.
     """
-    try:
-        return _onto(values, grid, reference)
-    except ValueError:
-        if grid.other_affine is None and reference.other_affine is None:
-            raise
-        if _turn(_by_other_rule(grid), _by_other_rule(reference)) is None:
-            raise
-    return _onto(values, _by_other_rule(grid), _by_other_rule(reference))
+    turn = _turn(grid, reference)
+    if turn is None:
+        turn = _turn(_by_other_rule(grid), _by_other_rule(reference))
+    if turn is None:
+        raise ValueError(_difference_of(grid, reference))
+    return _turned(values, turn)
 
 
 class Rules(str, Enum):
@@ -141,30 +139,17 @@ def _by_other_rule(grid: Grid) -> Grid:
 
 
 def _turn(grid: Grid, reference: Grid) -> FloatArray | None:
-    """The permutation of axes (x, y, z) with signs from one grid to another; None for none."""
+    """The permutation of axes (x, y, z) with signs from one grid to another; None for none.
+
+    Where one of the two stores no position, nothing is turned.
+    """
     if grid.affine is None or reference.affine is None:
-        return None
+        return np.eye(3) if grid.shape == reference.shape else None
     # From voxel indices of the map to those of the reference, both (x, y, z).
     mapping: npt.NDArray[Any] = np.linalg.solve(reference.affine, grid.affine)
     if not _permutes_voxels(mapping, grid.shape, reference.shape):
         return None
     return np.rint(mapping[:3, :3])
-
-
-def _onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
-    """As `onto`, by one rule."""
-    if grid.affine is None or reference.affine is None:
-        if grid.shape != reference.shape:
-            raise ValueError(_difference_of(grid, reference))
-        return values
-
-    if grid.shape == reference.shape and np.array_equal(grid.affine, reference.affine):
-        return values
-
-    turn = _turn(grid, reference)
-    if turn is None:
-        raise ValueError(_difference_of(grid, reference))
-    return _turned(values, turn)
 
 
 def side_lengths(affine: FloatArray) -> FloatArray:
