@@ -25,19 +25,13 @@ class Reader(str, Enum):
     REORIENTING = "NibabelIOWithReorient"
 
 
-#: Readers that read as another one does.
-_SAME = {"SimpleITKIOWithReorient": Reader.ITK}
+#: Name to reader, with those that read as another one does.
+_NAMED = {reader.value: reader for reader in Reader} | {"SimpleITKIOWithReorient": Reader.ITK}
 
 
 def reader_named(dataset: Mapping[str, Any]) -> Reader | None:
     """The reader that a dataset.json names; None where the ending of the files decides."""
-    name = dataset.get(_KEY)
-    if not isinstance(name, str):
-        return None
-    if name in _SAME:
-        return _SAME[name]
-    names = [reader.value for reader in Reader]
-    return Reader(name) if name in names else None
+    return _NAMED.get(str(dataset.get(_KEY)))
 
 
 def reader_for(path: Path, named: Reader | None = None) -> Reader:
