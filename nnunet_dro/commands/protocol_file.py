@@ -11,10 +11,8 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.comparing.comparison import Comparison
@@ -50,43 +48,12 @@ _HEAD = (
 )
 
 
-#: The types that an option may have in a protocol; None if it may be absent.
-_Kinds = tuple[type | None, ...]
-
-
-def _kinds(hint: Any) -> _Kinds:
-    """The types that an option may have in a protocol, from the type of its field."""
-    if isinstance(hint, UnionType):
-        return tuple(None if kind is NoneType else kind for kind in get_args(hint))
-    if get_origin(hint) is Sequence:
-        return (list,)
-    if issubclass(hint, Enum):
-        return (str,)
-    return (hint,)
-
-
-#: Section to option to the types it may have.
-_OPTIONS = {
-    section: {name: _kinds(entry.hint) for name, entry in declared(options).items()}
-    for section, options in SECTIONS.items()
-}
-
 #: What protocols of version 0.2 lock besides. It has no effect: rows of other cases are always
 #: allowed.
-_RETIRED: dict[str, _Kinds] = {"ignore_unknown_cases": (bool,)}
+_RETIRED = {"ignore_unknown_cases"}
 
 #: What the earlier format lacks, with the value that it stands for.
 _ADDED: dict[str, dict[str, Any]] = {"evaluate": {"patient_score": "mean"}, "compare": {}}
-
-#: Types to words for their values in errors.
-_WORDS: dict[type | None, str] = {
-    list: "a list of texts",
-    bool: "true or false",
-    str: "a text",
-    float: "a number",
-    int: "a whole number",
-    None: "absent",
-}
 
 _REWRITE = "Restore the file, or write another one with `nnunet-dro protocol write`."
 
@@ -105,7 +72,7 @@ class Protocol:
 
     def __post_init__(self) -> None:
         for name, section in self.sections.items():
-            _check_section(name, section)
+            _check_names(name, section)
             options = _options(SECTIONS[name], section)
             if isinstance(options, LockedEvaluation):
                 options.check()
@@ -140,12 +107,11 @@ class Protocol:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of all but itself: of its JSON with sorted keys, without spaces."""
+        """SHA-256 of all but itself, see `_digest`."""
         content: dict[str, Any] = dict(self.head)
         for name, options in self.sections.items():
             content[name] = self._as_written(name, options)
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return _digest(content)
 
     @property
     def text(self) -> str:
@@ -199,36 +165,37 @@ def read_protocol(path: Path) -> Protocol:
 def protocol_of(text: str, name: str) -> Protocol:
     """The protocol of the text of a file, and whether it is as it was written."""
     content = _parsed_toml(text, name)
-    is_earlier = content.get("format") == EARLIER_FORMAT
-    if content.get("format") != FORMAT and not is_earlier:
+    file_format = content.get("format")
+    if file_format not in (FORMAT, EARLIER_FORMAT):
         raise InputError(
             "protocol",
             must=f"have the format {FORMAT!r}",
-            got=f"{name!r} with {content.get('format')!r}",
+            got=f"{name!r} with {file_format!r}",
             cure=_REWRITE,
         )
 
-    try:
-        sections = {section: _filled(content.get(section), section) for section in SECTIONS}
-        if is_earlier:
-            sections = {section: _ADDED[section] | sections[section] for section in SECTIONS}
-        written = str(content.get("written", ""))
-        protocol = Protocol(**sections, written=written, version=str(content.get("version", "")))
-    except ValueError as error:
-        raise ValueError(
-            f"`protocol` must be as it was written, got {name!r}: {error} {_REWRITE}"
-        ) from error
-
-    differing = set(content) ^ {*protocol.head, "sha256", *SECTIONS}
-    is_other_format = content["format"] != protocol.head["format"]
-    if differing or is_other_format or content.get("sha256") != protocol.sha256:
+    # With its hash, the values are those of options that were checked before they were written.
+    sha256 = content.pop("sha256", None)
+    if sha256 != _digest(content):
         raise InputError(
             "protocol",
             must="be as it was written",
             got=f"{name!r}, which was edited: its hash does not fit",
             cure=_REWRITE,
         )
-    return protocol
+
+    added = _ADDED if file_format == EARLIER_FORMAT else {}
+    try:
+        sections = {}
+        for section in SECTIONS:
+            sections[section] = added.get(section, {}) | _filled(content[section], section)
+        return Protocol(
+            **sections, written=content.get("written", ""), version=content.get("version", "")
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"`protocol` must be as it was written, got {name!r}: {error} {_REWRITE}"
+        ) from error
 
 
 def _read_text(path: Path) -> str:
@@ -298,45 +265,34 @@ def _options(kind: type[_Locked], section: Mapping[str, Any]) -> _Locked:
     return kind(**values)
 
 
-def _check_section(name: str, options: Mapping[str, Any]) -> None:
-    """Check that a section has its options, and that their values have the right types."""
-    kinds_by_option = _OPTIONS[name]
-    others = (set(options) - set(_RETIRED)) ^ set(kinds_by_option)
+def _check_names(name: str, options: Mapping[str, Any]) -> None:
+    """Check that a section has its options, and no others."""
+    names = declared(SECTIONS[name])
+    others = (set(options) - _RETIRED) ^ set(names)
     if others:
-        names = name_some(sorted(others))
         raise InputError(
             name,
-            must=f"have the options {', '.join(kinds_by_option)}",
-            got=f"others or not all: {names}",
+            must=f"have the options {', '.join(names)}",
+            got=f"others or not all: {name_some(sorted(others))}",
         )
 
-    for option, value in options.items():
-        kinds = (kinds_by_option | _RETIRED)[option]
-        if value is not None and not _is_of_kind(value, kinds):
-            words = " or ".join(_WORDS[kind] for kind in kinds)
-            raise InputError(option, must=f"be {words} in [{name}]", got=repr(value))
 
-    for option in ("bootstrap", "seed"):
-        if options[option] < 0:
-            raise InputError(option, must=f"be at least 0 in [{name}]", got=repr(options[option]))
-
-
-def _is_of_kind(value: Any, kinds: _Kinds) -> bool:
-    """Whether a value has one of the types; the items of a list are texts."""
-    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
-        return False
-    # Not isinstance: true is an int for Python, too.
-    return type(value) in kinds
-
-
-def _filled(options: Any, section: str) -> dict[str, Any]:
-    """The options of a section, with None for those that may be absent and are."""
-    present = options if isinstance(options, dict) else {}
+def _filled(options: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The options of a section, with None for those that are absent because they have no value."""
+    kind = SECTIONS[section]
     filled: dict[str, Any] = {}
-    for name, kinds in _OPTIONS[section].items():
-        if None in kinds and name not in present:
+    for name, entry in declared(kind).items():
+        if getattr(kind, entry.field) is None:
             filled[name] = None
-    return filled | present
+    return {**filled, **options}
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the JSON of a file's content with sorted keys, without spaces."""
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str
+    )
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _toml(value: Any) -> str:
