@@ -47,9 +47,9 @@ class KeptScores:
 
     def known(self, labels: Labels | None, scoring: Scoring) -> dict[str, ScoredPair]:
         """The cases that an earlier run with the same options has finished, by name."""
-        head = {"format": _FORMAT, "options": _digest(labels, scoring)}
-        cases = _read(self.path, head) if self.resume else {}
-        self._first_line = b"" if cases else _line(head)
+        first_line = _line({"format": _FORMAT, "options": _digest(labels, scoring)})
+        cases = _read(self.path, first_line) if self.resume else {}
+        self._first_line = b"" if cases else first_line
         return cases
 
     def add(self, scored: ScoredPair) -> None:
@@ -129,7 +129,7 @@ def keeping(path: Path, *, resume: bool) -> Iterator[KeptScores]:
     kept.remove()
 
 
-def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
+def _read(path: Path, first_line: bytes) -> dict[str, ScoredPair]:
     """The cases that a run with this first line left.
 
     A line that was cut short at the end is cut off.
@@ -139,39 +139,30 @@ def _read(path: Path, expected: Mapping[str, str]) -> dict[str, ScoredPair]:
 
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
-    head, *lines = whole.splitlines() or [b""]
-    if _parsed(head) != expected:
+    if not whole.startswith(first_line):
         return {}
     if len(whole) < len(content):
         with path.open("r+b") as file:
             file.truncate(len(whole))
 
     cases = {}
-    for line in lines:
-        scored = _scored_pair(_parsed(line))
+    for line in whole.removeprefix(first_line).splitlines():
+        scored = _scored_pair(line)
         if scored is not None:
             cases[scored.case] = scored
     return cases
 
 
-def _scored_pair(entry: dict[str, Any]) -> ScoredPair | None:
+def _scored_pair(line: bytes) -> ScoredPair | None:
     """The scores of a case from a line of the file; None where they are not whole."""
     try:
+        entry = json.loads(line)
         # JSON has no tuples.
         entry["reference_values"] = tuple(entry["reference_values"])
         entry["sha256"] = tuple(entry["sha256"])
         return ScoredPair(**entry)
-    except (KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """The entry that a line holds; an empty one for other lines."""
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return {}
-    return entry if isinstance(entry, dict) else {}
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:
