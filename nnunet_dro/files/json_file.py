@@ -1,7 +1,6 @@
 """JSON in files: written for others to read, and read from files that may be damaged."""
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,8 @@ def json_text(content: Any) -> str:
 
 def json_records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """The rows of a table as dictionaries, with None for NaN."""
-    records = []
-    for row in table.to_dict(orient="records"):
-        record = {}
-        for column, value in row.items():
-            is_nan = isinstance(value, float) and math.isnan(value)
-            record[str(column)] = None if is_nan else value
-        records.append(record)
-    return records
+    values = table.astype(object)
+    return values.where(values.notna(), None).to_dict(orient="records")
 
 
 def read_json(
