@@ -40,7 +40,7 @@ def case_table_places(*folders: Path | None) -> list[Path]:
 
 def find_case_table(*folders: Path | None) -> Path | None:
     """The first ``cases.csv`` in folders such as the preprocessed and the raw one, or None."""
-    return next((path for path in case_table_places(*folders) if path.is_file()), None)
+    return next(filter(Path.is_file, case_table_places(*folders)), None)
 
 
 def read_cases(path: Path) -> pd.DataFrame:

@@ -35,11 +35,8 @@ def find_dataset_json(reference: Path) -> Path | None:
     It is None if no folder has one.
     """
     folder = reference.absolute()
-    for place in (folder, folder.parent, folder.parent.parent):
-        path = place / DATASET_JSON
-        if path.is_file():
-            return path
-    return None
+    places = [place / DATASET_JSON for place in (folder, *folder.parents[:2])]
+    return next(filter(Path.is_file, places), None)
 
 
 def read_dataset_json(path: Path) -> Mapping[str, Any]:

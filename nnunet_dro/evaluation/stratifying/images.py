@@ -190,11 +190,8 @@ def note_on_other_rule(names: Sequence[str]) -> str:
 
 def first_file(folder: Path, names: Iterable[str]) -> Path | None:
     """The first of some files that exists."""
-    for name in names:
-        path = folder / name
-        if path.is_file():
-            return path
-    return None
+    paths = (folder / name for name in names)
+    return next(filter(Path.is_file, paths), None)
 
 
 def find_image(images: Path, case: str) -> Path:
