@@ -18,7 +18,7 @@ from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
-from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 from nnunet_dro.files.case_table import EMPTY_ENTRIES, MISSING
 from nnunet_dro.naming import count, name_some
 
@@ -122,9 +122,7 @@ def read_scores(path: Path) -> Evaluation:
             cure="Let it compute Dice, for example.",
         )
 
-    cases = pd.Index(table["case"], name="case")
-    all_cases = pd.Categorical([ALL] * len(cases), ordered=True)
-    stratum_of_case = {ALL: pd.Series(all_cases, index=cases, name=ALL)}
+    stratum_of_case = stratify_all(None, [], table["case"].tolist())
     strata = summarise(scores, stratum_of_case, metrics=metrics, n_resamples=0)
 
     return Evaluation(

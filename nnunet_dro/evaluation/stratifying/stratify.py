@@ -22,12 +22,13 @@ from nnunet_dro.naming import name_some, repeated
 ALL = "all"
 
 
-def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
+def strata(table: pd.DataFrame, column: str, *, option: str = "by") -> "pd.Series[str]":
     """The entry of every case in one column.
 
     Args:
         table: From `read_cases`.
         column: The column whose entries are the strata.
+        option: What errors call it.
 
     Returns:
         Strata as text, indexed by case.
@@ -35,11 +36,6 @@ def strata(table: pd.DataFrame, column: str) -> "pd.Series[str]":
     Raises:
         ValueError: If there is no such column; the message names those there are.
     """
-    return _entries_in(table, column, option="by")
-
-
-def _entries_in(table: pd.DataFrame, column: str, *, option: str) -> "pd.Series[str]":
-    """The entries of a column by case; errors call it as the option that names it."""
     if column not in attributes_of(table):
         raise absent_column(column, attributes_of(table), option=option)
     return table.set_index("case")[column]
@@ -69,7 +65,7 @@ def entries_of(
 
     table = _needed(table, column, option=option)
     check_cases(table, cases)
-    entries = _entries_in(table, column, option=option).loc[list(cases)]
+    entries = strata(table, column, option=option).loc[list(cases)]
     without = entries.index[entries == MISSING].tolist()
     if without:
         raise InputError(
