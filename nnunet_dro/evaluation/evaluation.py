@@ -228,6 +228,11 @@ def _described(
         *_notes_on_patients(division, options),
     )
 
+    absent = {
+        "strata_without_cases": division.without_cases,
+        "absent": division.absent,
+        "invalid_predictions": dict(inputs.invalid),
+    }
     if division.table is not None:
         entries = division.table.rename(columns=column_in_scores)
         scores = scores.merge(entries, on="case", how="left")
@@ -242,20 +247,11 @@ def _described(
         lesion_sizes=sizes,
         about={
             **about,
-            "inputs": {**about["inputs"], **_about_division(division, inputs)},
+            "inputs": {**about["inputs"], **absent},
             "requirements": [outcome.record for outcome in outcomes],
         },
         notes=notes,
     )
-
-
-def _about_division(division: Division, inputs: Inputs) -> dict[str, Any]:
-    """What summary.json says of strata and predictions that are not among the cases."""
-    return {
-        "strata_without_cases": division.without_cases,
-        "absent": division.absent,
-        "invalid_predictions": dict(inputs.invalid),
-    }
 
 
 def _find_inputs(
