@@ -41,6 +41,11 @@ class Range:
             return self.as_written(math.sqrt(self.low * self.high))
         return self.as_written((self.low + self.high) / 2)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value, as in the trainer's name."""
+        return self.as_written(self.low), self.as_written(self.high)
+
     def as_written(self, value: float) -> float:
         """The value as in the trainer's name.
 

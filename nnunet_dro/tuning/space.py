@@ -12,12 +12,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 
 from nnunet_dro.naming import repeated
 from nnunet_dro.trainers.options import TrainerOptions
@@ -72,35 +66,16 @@ class Space:
                 return False
         return True
 
-    def distributions(self) -> dict[str, BaseDistribution]:
-        """What Optuna draws from, by name."""
-        distributions: dict[str, BaseDistribution] = {}
-        for interval in self.ranges:
-            kind: Any = IntDistribution if interval.is_integer else FloatDistribution
-            distributions[interval.name] = kind(interval.low, interval.high, log=interval.log)
-        for choice in self.choices:
-            distributions[choice.name] = CategoricalDistribution((OFF, *choice.values))
-        return distributions
-
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Let Optuna suggest a value of everything that is tuned, as in the trainer's name."""
         values: dict[str, Any] = {}
         for interval in self.ranges:
             suggest: Any = trial.suggest_int if interval.is_integer else trial.suggest_float
-            values[interval.name] = suggest(
-                interval.name, interval.low, interval.high, log=interval.log
-            )
+            value = suggest(interval.name, interval.low, interval.high, log=interval.log)
+            values[interval.name] = interval.as_written(value)
         for choice in self.choices:
             values[choice.name] = trial.suggest_categorical(choice.name, (OFF, *choice.values))
-        return self.as_written(values)
-
-    def as_written(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values as in the trainer's name."""
-        written = dict(values)
-        for interval in self.ranges:
-            if interval.name in written:
-                written[interval.name] = interval.as_written(written[interval.name])
-        return written
+        return values
 
     def edges(self, values: Mapping[str, Any]) -> list[tuple[Range, str]]:
         """The ranges with a value at their lower or upper end, and which end it is.
@@ -220,9 +195,8 @@ def _check(space: Space, options: Sequence[str]) -> None:
             )
 
     for interval in space.ranges:
-        for end in (interval.low, interval.high):
-            value = interval.as_written(end)
-            _check_possible(space, interval.name, value, f"{interval.text!r} at {value:g}")
+        for end in interval.ends:
+            _check_possible(space, interval.name, end, f"{interval.text!r} at {end:g}")
     for choice in space.choices:
         for word in choice.values:
             _check_possible(space, choice.name, word, repr(word))
@@ -248,11 +222,11 @@ def _contexts(space: Space) -> Iterator[dict[str, Any]]:
     of the words and without them.
     """
     middles = {interval.name: interval.middle for interval in space.ranges}
-    lows = {interval.name: interval.low for interval in space.ranges}
-    highs = {interval.name: interval.high for interval in space.ranges}
+    lows = {interval.name: interval.ends[0] for interval in space.ranges}
+    highs = {interval.name: interval.ends[1] for interval in space.ranges}
 
     choice_names = [choice.name for choice in space.choices]
     words = [(OFF, *choice.values) for choice in space.choices]
     for numbers in (middles, lows, highs):
         for chosen in itertools.product(*words):
-            yield space.as_written(numbers) | dict(zip(choice_names, chosen, strict=True))
+            yield numbers | dict(zip(choice_names, chosen, strict=True))

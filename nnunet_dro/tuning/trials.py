@@ -204,16 +204,15 @@ def draw_options(
         The options as in the trainer's name; None if `N_ATTEMPTS` draws in a row have been tried.
     """
     tried = {_key_of(trial) for trial in study.get_trials(deepcopy=False)}
-    distributions = space.distributions()
-
+    names = set(space.names)
     for proposing, n_attempts in ((sampler, 1), (RandomSampler(seed=seed), N_ATTEMPTS)):
         copy = copied(
             study,
-            lambda trial: trial.params.keys() == distributions.keys(),
+            lambda trial: trial.params.keys() == names,
             sampler=proposing,
         )
         for _ in range(n_attempts):
-            values = space.as_written(copy.ask(distributions).params)
+            values = space.suggest(copy.ask())
             if _key(space, values) not in tried:
                 return values
     return None

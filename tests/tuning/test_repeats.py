@@ -126,7 +126,8 @@ def made(values, again):
     space = parse_space("HWS", ["beta:1:100"], epochs=4, iterations=None)
     for n, value in enumerate(values):
         study.enqueue_trial({"beta": 10.0 + n})
-        trial = study.ask(space.distributions())
+        trial = study.ask()
+        space.suggest(trial)
         trial.set_user_attr("trainer", f"T{n}")
         study.tell(trial, value)
     for n, scores in again.items():
@@ -134,7 +135,9 @@ def made(values, again):
             study.enqueue_trial(
                 {"beta": 10.0 + n}, user_attrs={"repeat": k, "repeat_of": n, "trainer": f"T{n}"}
             )
-            study.tell(study.ask(space.distributions()), value)
+            trial = study.ask()
+            space.suggest(trial)
+            study.tell(trial, value)
     return study
 
 
@@ -158,7 +161,8 @@ def test_each_of_the_best_is_queued_once_before_any_is_queued_twice():
 
     while queue_next(study, 2):
         assert queue_next(study, 2), "what waits is not queued again"
-        trial = study.ask(space.distributions())
+        trial = study.ask()
+        space.suggest(trial)
         order.append((trial.user_attrs["repeat_of"], trial.user_attrs["repeat"]))
         study.tell(trial, 0.5)
 

@@ -58,10 +58,10 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
     study = optuna.create_study(direction="maximize")
     study.add_trial(create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
     for n, beta in enumerate((12.0, 25.0, 40.0, 60.0, 75.0, 88.0)):
-        drawn = {"params": {"beta": beta}, "distributions": space.distributions()}
-        study.add_trial(
-            create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"})
-        )
+        study.enqueue_trial({"beta": beta}, user_attrs={"trainer": f"T{n}"})
+        trial = study.ask()
+        space.suggest(trial)
+        study.tell(trial, -((beta - 50) ** 2))
 
     sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
 
@@ -110,7 +110,8 @@ def test_proposal_that_was_tried_is_replaced():
         (20.0, "nnUNetTrainerHWS_beta20_4epochs"),
         (30.0, "nnUNetTrainerHWS_beta30_4epochs"),
     ):
-        trial = study.ask(space.distributions())
+        trial = study.ask()
+        space.suggest(trial)
         study._storage.set_trial_user_attr(trial._trial_id, "trainer", name)
         trial.set_user_attr("values", {"beta": beta})
         study.tell(trial, 0.5)
@@ -131,7 +132,8 @@ def test_refused_combination_is_not_drawn_again():
         options := draw_options(study, space, RandomSampler(seed=len(drawn)), seed=len(drawn))
     ) is not None:
         drawn.append(options)
-        trial = study.ask(space.distributions())
+        trial = study.ask()
+        space.suggest(trial)
         trial.set_user_attr("values", options)
         try:
             trial.set_user_attr("trainer", space.trainer_name(options))
