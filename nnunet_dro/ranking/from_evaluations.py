@@ -21,6 +21,7 @@ from nnunet_dro.evaluation.comparing.common_ground import (
     shared_notes,
 )
 from nnunet_dro.evaluation.comparing.common_strata import find_common_strata
+from nnunet_dro.evaluation.comparing.one_sided import MethodValues, method_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
@@ -92,13 +93,16 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
     units, patient = first.patient_numbers(ground.cases)
     tasks, weights = task_weights(ground.metrics, ground.labels, options)
 
-    numbers = {team: _Numbers.of(evaluation, ground) for team, evaluation in evaluations.items()}
-    tasks, weights = _measured(numbers, tasks, weights)
-    scores, goodness = _aligned(numbers, tasks)
+    is_measured = np.array([_is_measured(task, evaluations, ground) for task in tasks])
+    tasks = tuple(tasks[int(place)] for place in np.flatnonzero(is_measured))
+    results = {
+        team: _results(evaluation, ground, tasks) for team, evaluation in evaluations.items()
+    }
+    scores, goodness = _aligned(results, tasks, ground)
     entries = Entries(
         teams=tuple(evaluations),
         tasks=tasks,
-        weights=weights,
+        weights=weights[is_measured],
         cases=ground.cases,
         scores=scores,
         goodness=goodness,
@@ -120,108 +124,71 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
         )
     return replace(
         entries,
-        notes=tuple(_notes(entries, numbers, tasks)),
+        notes=tuple(_notes(entries, results)),
         notes_on_cases=(*ground.notes, *shared_notes(evaluations)),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Numbers:
-    """The numbers of one evaluation in the common cases and labels."""
+#: What a team has in each task, of shape (n_cases,). A value that lacks for an unknown reason
+#: counts as failed, too.
+_Results = Mapping[Task, MethodValues]
 
-    columns: Mapping[str, FloatArray]  # name to values, shape (n_cases, n_labels)
-    ground: CommonGround
 
-    @classmethod
-    def of(cls, evaluation: Evaluation, ground: CommonGround) -> "_Numbers":
-        names = set(ground.metrics)
-        for metric in ground.metrics:
-            names.update(size_columns(metric))
+def _is_measured(task: Task, evaluations: Mapping[str, Evaluation], ground: CommonGround) -> bool:
+    """Whether some team has a number of a task: other tools do not give all metrics of labels."""
+    place = ground.labels.index(task.label)
+    for evaluation in evaluations.values():
+        for column in (task.metric, *size_columns(task.metric)):
+            if column in evaluation.scores:
+                numbers = ground.align(evaluation.scores, column)[:, place]
+                if not np.isnan(numbers).all():
+                    return True
+    return False
 
-        scores = evaluation.scores
-        columns = [name for name in scores.columns if name in names]
-        aligned = ground.align_all(scores, columns)
-        return cls(dict(zip(columns, aligned, strict=True)), ground)
 
-    def values(self, task: Task) -> FloatArray:
-        """The values of a task as they are, shape (n_cases,); NaN where undefined."""
-        return self.columns[task.metric][:, self.ground.labels.index(task.label)]
-
-    def sizes(self, task: Task) -> tuple[FloatArray, FloatArray]:
-        """How much of the label reference and prediction have, (n_cases,); NaN if not known."""
-        place = self.ground.labels.index(task.label)
-        unknown = np.full((len(self.ground.cases), len(self.ground.labels)), np.nan)
-        in_reference, in_prediction = size_columns(task.metric)
-        return (
-            self.columns.get(in_reference, unknown)[:, place],
-            self.columns.get(in_prediction, unknown)[:, place],
-        )
-
-    def has(self, task: Task) -> bool:
-        """Whether anything is known of a task.
-
-        Other tools do not give all metrics of all labels.
-        """
-        numbers = (self.values(task), *self.sizes(task))
-        return not all(np.isnan(column).all() for column in numbers)
-
-    def is_right(self, task: Task) -> BoolArray:
-        """Where there is no value because neither reference nor prediction has the label."""
-        n_reference, n_prediction = self.sizes(task)
-        is_absent = (n_reference == 0) & (n_prediction == 0)
-        return np.asarray(is_absent & np.isnan(self.values(task)))
-
-    def is_lost(self, task: Task) -> BoolArray:
-        """Where there is no value although there could be one: the label was missed or invented.
-
-        A value that lacks for an unknown reason counts as lost, too.
-        """
-        is_possible = np.full(len(self.ground.cases), self.ground.reports(task.label, task.metric))
+def _results(evaluation: Evaluation, ground: CommonGround, tasks: Sequence[Task]) -> _Results:
+    metrics = {task.metric for task in tasks}
+    by_metric = {metric: method_values(evaluation, ground, metric) for metric in metrics}
+    results = {}
+    for task in tasks:
+        method = by_metric[task.metric]
+        is_lost = np.isnan(method.values) & ~method.right
         if task.metric == "false_positive_volume":
             # It has no value where the reference has the label, whatever was predicted.
-            n_reference, _ = self.sizes(task)
-            is_possible &= n_reference == 0
-        return np.asarray(is_possible & np.isnan(self.values(task)) & ~self.is_right(task))
+            is_lost = method.failed
+        if not ground.reports(task.label, task.metric):
+            is_lost = np.zeros_like(is_lost)
 
-
-def _measured(
-    numbers: "Mapping[str, _Numbers]", tasks: Sequence[Task], weights: FloatArray
-) -> tuple[tuple[Task, ...], FloatArray]:
-    """The tasks of which some team has a number, and their weights."""
-    teams = numbers.values()
-    is_measured = np.array([any(team.has(task) for team in teams) for task in tasks])
-    return tuple(tasks[int(i)] for i in np.flatnonzero(is_measured)), weights[is_measured]
+        place = ground.labels.index(task.label)
+        results[task] = MethodValues(
+            method.values[:, place],
+            failed=is_lost[:, place],
+            right=method.right[:, place],
+        )
+    return results
 
 
 def _aligned(
-    numbers: "Mapping[str, _Numbers]", tasks: Sequence[Task]
+    results: Mapping[str, _Results], tasks: Sequence[Task], ground: CommonGround
 ) -> tuple[FloatArray, FloatArray]:
     """``scores`` and ``goodness`` of the cases, as `Entries` has them."""
     scores = []
     goodness = []
     for task in tasks:
-        for team, numbers_of_team in numbers.items():
-            scores_of_team, goodness_of_team = _of_task(numbers_of_team, task, team)
+        metric = METRICS[task.metric]
+        for team, results_of_team in results.items():
+            result = results_of_team[task]
+            if result.failed.any() and not metric.more_is_better:
+                case = ground.cases[int(result.failed.argmax())]
+                raise ValueError(_without_worst(metric, task, case, team))
+
+            scores_of_team = np.where(result.failed, 0.0, metric.sign * result.values)
+            best = float(metric.more_is_better)
             scores.append(scores_of_team)
-            goodness.append(goodness_of_team)
+            goodness.append(np.where(result.right, best, scores_of_team))
 
-    shape = (len(tasks), len(numbers), -1)
+    shape = (len(tasks), len(results), -1)
     return np.array(scores).reshape(shape), np.array(goodness).reshape(shape)
-
-
-def _of_task(numbers: _Numbers, task: Task, team: str) -> tuple[FloatArray, FloatArray]:
-    """The scores of a team in a task, and what it is compared by, both of shape (n_cases,)."""
-    metric = METRICS[task.metric]
-    scores = metric.sign * numbers.values(task)
-    is_lost = numbers.is_lost(task)
-    if is_lost.any():
-        if not metric.more_is_better:
-            case = numbers.ground.cases[int(is_lost.argmax())]
-            raise ValueError(_without_worst(metric, task, case, team))
-        scores = np.where(is_lost, 0.0, scores)
-
-    best = float(metric.more_is_better)
-    return scores, np.where(numbers.is_right(task), best, scores)
 
 
 def _without_worst(metric: Metric, task: Task, case: str, team: str) -> str:
@@ -246,7 +213,7 @@ def _members(
     return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
-def _notes(entries: Entries, numbers: "Mapping[str, _Numbers]", tasks: Sequence[Task]) -> list[str]:
+def _notes(entries: Entries, results: Mapping[str, _Results]) -> list[str]:
     """What is not as one would expect, without the name of a case."""
     teams_by_scores: dict[bytes, list[str]] = {}
     for place, team in enumerate(entries.teams):
@@ -254,10 +221,9 @@ def _notes(entries: Entries, numbers: "Mapping[str, _Numbers]", tasks: Sequence[
 
     # Team and metric to the number of values that its evaluation leaves out.
     n_lost: Counter[tuple[str, str]] = Counter()
-    for team, numbers_of_team in numbers.items():
-        for task in tasks:
-            lost = int(numbers_of_team.is_lost(task).sum())
-            n_lost[team, METRICS[task.metric].title] += lost
+    for team, results_of_team in results.items():
+        for task, result in results_of_team.items():
+            n_lost[team, METRICS[task.metric].title] += int(result.failed.sum())
 
     return WORDS.sentences(
         "notes",
