@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 
 PLAIN_TRAINER = "nnUNetTrainerDRO_beta0"  # nnU-Net as it is, with this package's logs.
 
@@ -53,9 +53,7 @@ def claim(out: Path, settings: DemoSettings) -> None:
             f"`out` must be empty or hold an earlier demo, got {str(out)!r} with other files. "
             "Choose another with --out."
         )
-    out.mkdir(parents=True, exist_ok=True)
-    with replacing(recorded) as new:
-        new.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+    write_files(out, {_SETTINGS_FILE: json.dumps(asdict(settings), indent=2) + "\n"})
 
 
 def _check_recorded(recorded: Path, settings: DemoSettings) -> None:

@@ -23,7 +23,7 @@ from nnunet_dro.demo.preparation import PLANS_NAME, DemoSettings, claim, small_p
 from nnunet_dro.demo.results import BY, METRIC, commands, compare_methods, results_table
 from nnunet_dro.demo.steps import Step, StepProgress, carry_out, steps_progress, together
 from nnunet_dro.files.case_table import CASE_TABLE_FILE, read_cases
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.nnunet.folders import SPLITS_FILE, fold_folder
 from nnunet_dro.nnunet.training import read_epochs
@@ -211,8 +211,7 @@ class _Run:
 
         lines += ["", "# Evaluate and compare"]
         lines += map(shlex.join, commands(self.out, self.dataset, self.settings.trainers))
-        with replacing(self.out / "commands.sh") as new:
-            new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_files(self.out, {"commands.sh": "\n".join(lines) + "\n"})
 
     def _shrink_plans(self) -> None:
         """Write our own split and the small configuration of the plans that nnU-Net has made."""
@@ -225,10 +224,10 @@ class _Run:
         plans = json.loads((self.preprocessed / "nnUNetPlans.json").read_text(encoding="utf-8"))
         small = small_plans(plans, parent="2d")
 
-        # The plans are written last, because they mark the step as complete.
-        for name, content in ((SPLITS_FILE, splits), (f"{PLANS_NAME}.json", small)):
-            with replacing(self.preprocessed / name) as new:
-                new.write_text(json.dumps(content, indent=2), encoding="utf-8")
+        # The first one is written last: the plans mark the step as complete.
+        contents = {f"{PLANS_NAME}.json": small, SPLITS_FILE: splits}
+        files = {name: json.dumps(content, indent=2) for name, content in contents.items()}
+        write_files(self.preprocessed, files)
 
     def _evaluate(self) -> pd.DataFrame:
         with steps_progress(self.console, ["Evaluate and compare"]) as (progress,):

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import nnunet_dro
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.selfcheck.differences import differences
 from nnunet_dro.selfcheck.number import Number
 from nnunet_dro.selfcheck.sampling import sampling
@@ -79,8 +79,7 @@ class SelfcheckRecord:
 
     def write(self, path: Path) -> None:
         """Write the record as JSON, whole or not at all."""
-        with replacing(path) as partial:
-            partial.write_text(self.json_text(), encoding="utf-8")
+        write_files(path.parent, {path.name: self.json_text()})
 
 
 def selfcheck() -> SelfcheckRecord:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import RenderableType
 
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.naming import NO_VALUE, count
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import CONTENT_SECURITY_POLICY, page
@@ -174,10 +174,9 @@ def _shown(value: Any, form: str = "g") -> str:
 
 def write_trials(study: optuna.Study, settings: Settings) -> Path:
     """Write trials.csv into the study's folder."""
-    path = settings.folder / "trials.csv"
-    with replacing(path) as partial_file:
-        trials_frame(study, settings).to_csv(partial_file, index=False)
-    return path
+    text = trials_frame(study, settings).to_csv(index=False)
+    write_files(settings.folder, {"trials.csv": text})
+    return settings.folder / "trials.csv"
 
 
 def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
@@ -205,10 +204,8 @@ def write_page(study: optuna.Study, settings: Settings, command: str) -> Path:
         lede=_lede(frame, settings),
     )
 
-    path = settings.folder / "study.html"
-    with replacing(path) as partial_file:
-        partial_file.write_text(written, encoding="utf-8")
-    return path
+    write_files(settings.folder, {"study.html": written})
+    return settings.folder / "study.html"
 
 
 def _lede(frame: pd.DataFrame, settings: Settings) -> str:

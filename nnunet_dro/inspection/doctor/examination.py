@@ -9,14 +9,14 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.files.output_folder import check_writable, replacing, write_files
+from nnunet_dro.files.output_folder import check_writable, write_files
 from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer, conclude, stale_losses
 from nnunet_dro.inspection.doctor.columns import (
     CONTRAST,
@@ -63,38 +63,37 @@ class Measurements:
             self._check(settings_path, settings)
             self._read()
 
-        folder.mkdir(parents=True, exist_ok=True)
-        # The table first: one without settings counts as none, and never the settings of one table
-        # with another.
-        with (
-            replacing(self._path) as partial,
-            partial.open("w", encoding="utf-8", newline="") as file,
-        ):
-            writer = self._writer(file)
-            writer.writeheader()
-            writer.writerows(self.rows.values())
-        with replacing(settings_path) as partial:
-            text = json.dumps(dict(settings), indent=2)
-            partial.write_text(f"{text}\n", encoding="utf-8")
+        head = {name: name for name in self._columns}
+        # The settings, which come first here, are written last: a table without settings counts as
+        # none, and never the settings of one table with another.
+        files = {
+            SETTINGS_FILE: json.dumps(dict(settings), indent=2) + "\n",
+            CASES_FILE: self._lines([head, *self.rows.values()]),
+        }
+        write_files(folder, files)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append the row of a case."""
         self.rows[str(row["case"])] = dict(row)
         with self._path.open("a", encoding="utf-8", newline="") as file:
-            self._writer(file).writerow(row)
+            file.write(self._lines([row]))
 
     def table(self, cases: Mapping[str, str]) -> pd.DataFrame:
         """The rows of the cases, each with its set, ``training`` or ``validation``."""
         rows = [self.rows[case] | {"set": name} for case, name in cases.items()]
         return pd.DataFrame(rows, columns=self._columns)
 
-    def _writer(self, file: TextIO) -> "csv.DictWriter[str]":
-        return csv.DictWriter(
-            file,
+    def _lines(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Rows as lines of the table."""
+        text = io.StringIO()
+        writer = csv.DictWriter(
+            text,
             self._columns,
             lineterminator="\n",
             extrasaction="ignore",
         )
+        writer.writerows(rows)
+        return text.getvalue()
 
     def _check(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Refuse measurements that were made with other settings."""
