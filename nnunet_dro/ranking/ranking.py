@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,10 +43,6 @@ from nnunet_dro.ranking.stability import (
     stability_of_tasks,
     stability_table,
 )
-
-#: What tells a ranking over all tasks from others.
-_OVERALL_KEY = ("scheme", "kind", "attribute", "stratum")
-
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
@@ -119,16 +114,6 @@ class Ranking:
         """The rows of ``ranks`` of a scheme (default: the ranking's own) with these entries."""
         return _rows_with(self.ranks, {"scheme": (scheme or self.scheme).value, **columns})
 
-    @cached_property
-    def _overall(self) -> dict[tuple[str, ...], dict[str, float]]:
-        """Scheme, kind, attribute and stratum to the rank of each team over all tasks."""
-        rows = _rows_with(self.ranks, {"metric": OVERALL, "label": OVERALL})
-        keys = zip(*(rows[name].astype(str) for name in _OVERALL_KEY), strict=True)
-        ranks: dict[tuple[str, ...], dict[str, float]] = {}
-        for key, team, rank in zip(keys, rows["team"], rows["rank"], strict=True):
-            ranks.setdefault(key, {})[team] = rank
-        return ranks
-
     def overall(
         self,
         scheme: RankingScheme | None = None,
@@ -138,9 +123,9 @@ class Ranking:
         stratum: str = "",
     ) -> "pd.Series[float]":
         """The overall rank of each team, indexed by team."""
-        if kind == "all":
-            stratum = ALL
-        ranks = self._overall[(scheme or self.scheme).value, kind, attribute, stratum]
+        place = {"kind": kind, "attribute": attribute, "stratum": ALL if kind == "all" else stratum}
+        rows = self.selected(scheme, metric=OVERALL, label=OVERALL, **place)
+        ranks = dict(zip(rows["team"], rows["rank"], strict=True))
         return pd.Series(ranks, index=list(self.teams), name="rank")
 
     @property
