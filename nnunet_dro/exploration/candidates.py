@@ -177,7 +177,9 @@ def _result(
         "combination": written(combination.parts),
         "label": candidate.scores.label,
     }
-    for number, (attribute, stratum) in enumerate(combination.parts, start=1):
+    numbers = range(1, search.limits.max_attributes + 1)
+    parts = itertools.zip_longest(numbers, combination.parts, fillvalue=("", ""))
+    for number, (attribute, stratum) in parts:
         row[f"attribute_{number}"] = attribute
         row[f"stratum_{number}"] = stratum
 

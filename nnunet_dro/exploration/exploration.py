@@ -211,10 +211,6 @@ def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFra
     last = ["z_search", "share_lower", "p", "holm_p", "confirmed", "same_cases"]
 
     table = pd.DataFrame(list(rows), columns=["combination", "label", *parts, *numbers, *last])
-    # A column without any entry is one of numbers.
-    for part in parts:
-        entries = table[part].astype(object)
-        table[part] = entries.where(entries.notna(), "")
     return table.assign(confirmed=table["confirmed"].astype(bool))
 
 

@@ -140,13 +140,10 @@ def p_lower(
 def share_lower(inside: BoolArray, ranks: FloatArray) -> float:
     """How often a case inside scores lower than one outside; equal scores count one half.
 
-    It is 1 - U / (n_inside n_outside), with U of Mann and Whitney; NaN without a case inside or
+    It is 1 - U / (n_inside n_outside), with U of Mann and Whitney. There is a case inside and one
     outside.
     """
     n_inside = int(inside.sum())
     n_outside = int((~inside).sum())
-    if not n_inside or not n_outside:
-        return float("nan")
-
     higher = float(ranks[inside].sum()) - n_inside * (n_inside + 1) / 2
     return 1 - higher / (n_inside * n_outside)

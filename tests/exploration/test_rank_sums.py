@@ -86,7 +86,6 @@ def test_what_cannot_change_says_nothing():
     equal = patients_by_size(np.arange(3))
     assert p_lower(inside, np.full(3, 2.0), equal, rng=np.random.default_rng(0)) == 1
     assert standardised(np.where(inside, 0, -1), 1, np.full(3, 2.0), equal).tolist() == [0]
-    assert np.isnan(share_lower(np.zeros(3, dtype=bool), ranks))
 
 
 def test_patients_keep_the_order_of_their_cases():
