@@ -44,6 +44,7 @@ from nnunet_dro.ranking.stability import (
     stability_table,
 )
 
+
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """The ranks of teams."""
@@ -179,7 +180,7 @@ def rank_evaluations(
         for about, scores in rankings.items()
         if about.kind == "all"
     }
-    samples, parts = _bootstrap(entries, rankings, options, progress)
+    samples, parts = _bootstrap(entries, options, progress)
     # Equal teams by the mean of their ranks over all schemes, then as they were given.
     mean_ranks = np.mean(list(full.values()), axis=0)
     order = np.lexsort((mean_ranks, full[options.scheme.value])).tolist()
@@ -284,10 +285,7 @@ def _rankings_by(
 
 
 def _bootstrap(
-    entries: Entries,
-    rankings: Mapping[About, FloatArray],
-    options: RankOptions,
-    progress: Callable[[int, int], None],
+    entries: Entries, options: RankOptions, progress: Callable[[int, int], None]
 ) -> tuple[dict[RankingScheme, Stability], dict[Part, tuple[FloatArray, Stability]]]:
     """How sure the ranks are by each scheme, and by the ranking's own one in each part."""
     if not options.n_resamples:
@@ -295,7 +293,6 @@ def _bootstrap(
 
     rng = np.random.default_rng(options.seed)
     counts = draw_units(entries.contest.n_units, options.n_resamples, rng)
-    full = {(about.kind, about.scheme): scores for about, scores in rankings.items()}
     samples: dict[RankingScheme, Stability] = {}
     parts: dict[Part, tuple[FloatArray, Stability]] = {}
     n_steps = len(RankingScheme) + 1
@@ -303,7 +300,7 @@ def _bootstrap(
         progress(len(samples), n_steps)
         # The same samples for every scheme, so that the schemes can be compared.
         sampled = task_scores(entries.contest, scheme, counts)
-        scores = full["all", scheme.value]
+        (scores,) = task_scores(entries.contest, scheme)
         samples[scheme] = stability(
             overall_ranks(scores, entries.weights),
             overall_ranks(sampled, entries.weights),
@@ -312,18 +309,6 @@ def _bootstrap(
             parts |= stability_of_tasks(entries, scores, sampled)
 
     progress(len(samples), n_steps)
-    in_strata = {}
-    for about, scores in rankings.items():
-        if about.kind == "stratum" and about.scheme == options.scheme.value:
-            ranks = overall_ranks(scores, entries.weights)
-            in_strata[about.attribute, about.stratum] = ranks
-
-    parts |= stability_of_strata(
-        entries,
-        in_strata,
-        options.scheme,
-        options.n_resamples,
-        rng,
-    )
+    parts |= stability_of_strata(entries, options.scheme, options.n_resamples, rng)
     progress(n_steps, n_steps)
     return samples, parts

@@ -109,23 +109,16 @@ def stability_of_tasks(
 
 
 def stability_of_strata(
-    entries: Entries,
-    full: Mapping[tuple[str, str], FloatArray],
-    scheme: RankingScheme,
-    n_samples: int,
-    rng: np.random.Generator,
+    entries: Entries, scheme: RankingScheme, n_samples: int, rng: np.random.Generator
 ) -> dict[Part, tuple[FloatArray, Stability]]:
-    """The ranks in each stratum, and how they vary in samples of its cases.
-
-    ``full`` has the ranks by attribute and stratum.
-    """
+    """The ranks in each stratum, and how they vary in samples of its cases."""
     result = {}
     for attribute, strata in entries.strata.items():
         for stratum, inside in strata:
             contest = entries.contest_of(inside)
             counts = draw_units(contest.n_units, n_samples, rng)
             part = Part("stratum", attribute, stratum, n=int(inside.sum()))
-            ranks = full[attribute, stratum]
+            (ranks,) = overall_ranks(task_scores(contest, scheme), contest.weights)
             sampled = task_scores(contest, scheme, counts)
             result[part] = (ranks, stability(ranks, overall_ranks(sampled, contest.weights)))
     return result
