@@ -16,13 +16,12 @@ from nnunet_dro.trainers.log.case_curves import (
     draw_lines,
     drawn_epochs,
     finish,
+    lowest,
     marker,
     save_picture,
 )
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry
 
-#: Number of cases that the line of an epoch and the picture name, lowest first.
-_N_NAMED = 5
 #: Differs from the colours of the named cases and stands out from the grey of the others (Okabe and
 #: Ito).
 _TRUSTED_COLOUR = "#56B4E9"
@@ -100,8 +99,8 @@ class WeightsLog(CaseLog):
         if not math.isnan(row["zero_share"]):
             parts.append(f"zero weights {100 * row['zero_share']:.1f} %")
 
-        lowest = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest())
-        parts.append(f"lowest so far: {lowest or 'none yet'}")
+        names = ", ".join(f"{case} ({weight:.3f})" for case, weight in self.lowest())
+        parts.append(f"lowest so far: {names or 'none yet'}")
         return "Weights: " + ", ".join(parts)
 
     def _write_others(self, folder: Path) -> None:
@@ -118,9 +117,7 @@ class WeightsLog(CaseLog):
         """
         last_epoch = np.array([max(self._history)])
         (means,) = running_means(self._history, self._times, last_epoch)
-        seen = np.flatnonzero(~np.isnan(means))
-        order = np.argsort(means[seen], kind="stable")
-        return [(self.cases[i], float(means[i])) for i in seen[order][:_N_NAMED]]
+        return [(self.cases[i], float(means[i])) for i in lowest(means)]
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint: the cases, the scalars of the epochs, and what has no rows yet.
@@ -209,11 +206,10 @@ def _draw_weights(
     trusted: Collection[str],
 ) -> None:
     last = running[-1]
-    seen = np.flatnonzero(~np.isnan(last)).tolist()
-    lowest = sorted(seen, key=lambda i: last[i])[:_N_NAMED]
-    apart = [i for i, case in enumerate(cases) if case in trusted and i not in lowest]
+    first = lowest(last)
+    apart = [i for i, case in enumerate(cases) if case in trusted and i not in first]
     named = {}
-    for i in lowest:
+    for i in first:
         mark = " (trusted)" if cases[i] in trusted else ""
         named[i] = f"{cases[i]}  {last[i]:.3f}{mark}"
 

@@ -24,7 +24,7 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
 #: More curves, or points of a curve, than these cannot be told apart.
 _MOST_EPOCHS_DRAWN = 300
 _MOST_CASES_DRAWN = 2000
-#: Number of cases that are drawn in colour.
+#: Number of cases that a picture shows in colour, and the line of an epoch names.
 _N_NAMED = 5
 
 
@@ -37,6 +37,13 @@ def save_picture(path: Path, draw: Callable[..., Figure], *data: object) -> None
         matplotlib.rcdefaults()
         matplotlib.rcParams["text.parse_math"] = False  # names of cases may hold dollars
         draw(*data).savefig(partial, dpi=110)
+
+
+def lowest(values: NDArray[np.floating]) -> list[int]:
+    """Positions of the cases to name, which have a value, lowest first."""
+    seen = np.flatnonzero(~np.isnan(values))
+    order = np.argsort(values[seen], kind="stable")
+    return [int(i) for i in seen[order][:_N_NAMED]]
 
 
 def drawn_epochs(epochs: Collection[int]) -> NDArray[np.int64]:
@@ -199,9 +206,7 @@ def _draw_losses(
     axes: Axes, epochs: NDArray[np.int64], losses: NDArray[np.float32], cases: Sequence[str]
 ) -> None:
     last = losses[-1]
-    seen = np.flatnonzero(~np.isnan(last)).tolist()
-    hardest = sorted(seen, key=lambda i: -last[i])[:_N_NAMED]
-    named = {i: f"{cases[i]}  {last[i]:.3f}" for i in hardest}
+    named = {i: f"{cases[i]}  {last[i]:.3f}" for i in lowest(-last)}
 
     draw_cases(axes, epochs, losses, named=named)
     axes.set(

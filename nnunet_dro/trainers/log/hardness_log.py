@@ -18,11 +18,10 @@ from nnunet_dro.sampling import HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import concentration, epoch_table
-from nnunet_dro.trainers.log.case_curves import draw_hardness, save_picture
+from nnunet_dro.trainers.log.case_curves import draw_hardness, lowest, save_picture
 from nnunet_dro.trainers.log.epoch_log import CaseLog, Row, entry, write_rows
 
-#: Number of the hardest items, and of suspected outliers, that the line of an epoch names.
-_N_HARDEST = 5
+#: Number of suspected outliers that the line of an epoch names.
 _N_OUTLIERS = 20
 
 #: A stale loss that is older than so many passes over the data is named. Uniform draws leave none
@@ -239,9 +238,7 @@ class HardnessLog(CaseLog):
     def _hardest(self) -> str:
         """The items with the largest losses."""
         losses = self.table.losses
-        seen = np.flatnonzero(~np.isnan(losses))
-        hardest = sorted(seen, key=lambda i: -losses[i])[:_N_HARDEST]
-        descriptions = [f"{self.table.cases[i]} ({losses[i]:.3f})" for i in hardest]
+        descriptions = [f"{self.table.cases[i]} ({losses[i]:.3f})" for i in lowest(-losses)]
         return "hardest: " + (", ".join(descriptions) or "none yet")
 
     def state_dict(self) -> dict[str, Any]:
