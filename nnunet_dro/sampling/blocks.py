@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.divergences import FloatArray
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling.rules import Rule
 
 _C_TYPES: dict[str, Any] = {

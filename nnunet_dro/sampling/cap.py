@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
-from nnunet_dro.sampling.divergences import FloatArray
 
 #: A kind with a smaller share of the cases than this is rare.
 RARE_SHARE = 0.2

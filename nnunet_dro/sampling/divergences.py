@@ -4,11 +4,9 @@ All functions are pure.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
-
-FloatArray = NDArray[np.float64]
 
 
 def kl_probabilities(losses: FloatArray, *, beta: float) -> FloatArray:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling.blocks import Blocks
-from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.systematic import all_cases, draw_distinct, draw_uniformly
 
 

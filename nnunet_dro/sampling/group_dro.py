@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
-from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.group_rules import GroupRule
 
 #: Log of the smallest weight of a group relative to the largest.

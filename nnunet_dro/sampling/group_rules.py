@@ -5,8 +5,8 @@ from copy import copy
 
 import numpy as np
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
-from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.rules import Rule
 from nnunet_dro.sampling.uncertainty_sets import check_share, kl_ball_beta
 

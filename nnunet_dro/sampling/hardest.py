@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.cap import check_cap
-from nnunet_dro.sampling.divergences import FloatArray, checked_losses
+from nnunet_dro.sampling.divergences import checked_losses
 from nnunet_dro.sampling.learning import earned, hopeless, learnt
 from nnunet_dro.sampling.rules import Positions, Rule
 

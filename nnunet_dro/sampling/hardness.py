@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
 from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
-from nnunet_dro.sampling.divergences import FloatArray, with_exploration
+from nnunet_dro.sampling.divergences import with_exploration
 from nnunet_dro.sampling.draws import (
     Draws,
     distinct_first_visits,

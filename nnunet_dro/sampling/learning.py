@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.divergences import FloatArray
+from nnunet_dro.arrays import FloatArray
 
 #: How far a case is learnt, its loss relative to the median: below the first it counts as not
 #: learnt, from the second on as learnt.

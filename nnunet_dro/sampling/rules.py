@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling import divergences, uncertainty_sets
-from nnunet_dro.sampling.divergences import FloatArray
 
 #: Positions of some cases among all.
 Positions = slice | NDArray[np.int64]

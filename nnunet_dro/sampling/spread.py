@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnunet_dro.sampling.divergences import FloatArray
+from nnunet_dro.arrays import FloatArray
 
 #: Smallest weight of a loss in a running mean, so that the mean follows a loss that falls during
 #: the training.

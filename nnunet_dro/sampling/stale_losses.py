@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling.blocks import Blocks
-from nnunet_dro.sampling.divergences import FloatArray
 from nnunet_dro.sampling.spread import Spread
 
 

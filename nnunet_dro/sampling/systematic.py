@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling.blocks import Blocks
-from nnunet_dro.sampling.divergences import FloatArray
 
 #: A case at the limit within rounding is not certain: of equal cases at the limit, each is drawn
 #: anyway.

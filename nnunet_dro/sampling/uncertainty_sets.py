@@ -9,9 +9,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
 from nnunet_dro.sampling.balls import beta_of_divergence
-from nnunet_dro.sampling.divergences import FloatArray, checked_losses, kl_probabilities
+from nnunet_dro.sampling.divergences import checked_losses, kl_probabilities
 from nnunet_dro.sampling.learning import earned
 
 #: Largest beta times the range of the losses: from there on softmax is the hardest cases alone, as

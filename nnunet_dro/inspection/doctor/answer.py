@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
 from nnunet_dro.inspection.doctor.columns import DICE, HARDNESS, LOSS, TRAINING, VOXELS
@@ -23,8 +23,6 @@ from nnunet_dro.nnunet.training import training_seconds
 from nnunet_dro.sampling import Hardest, effective_cases, with_exploration
 from nnunet_dro.sampling.spread import Spread
 from nnunet_dro.trainers.options import DROOptions
-
-FloatArray = npt.NDArray[np.float64]
 
 #: The file with the measurements.
 CASES_FILE = "doctor.csv"

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray
 from nnunet_dro.inspection.doctor.columns import DICE, TRAINING, VALIDATION
-
-BoolArray = npt.NDArray[np.bool_]
 
 #: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
 BEHIND = 0.1

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import FloatArray
 from nnunet_dro.inspection.doctor.columns import CONTRAST, DICE, TRAINING, VOXELS
 from nnunet_dro.inspection.doctor.comparisons import BEHIND
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Size and contrast of a label explain what is hard if they explain this share of the variance of
 #: the ranks of the Dice of so many training cases.

@@ -10,10 +10,10 @@ from enum import Enum
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray
 from nnunet_dro.inspection.doctor.columns import DICE, TRAINING
 from nnunet_dro.inspection.doctor.comparisons import (
     LEVEL,
-    BoolArray,
     Group,
     State,
     Stratum,

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from markupsafe import Markup
 
+from nnunet_dro.arrays import FloatArray, IndexArray
 from nnunet_dro.files.case_log import WEIGHTS, EpochLog
 from nnunet_dro.pages.svg import Scale, at, axes, curve, figure, scales
-
-FloatArray = npt.NDArray[np.float64]
 
 #: Height of the curves of a case.
 _HEIGHT = 176.0
@@ -61,7 +59,7 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     }
 
 
-def _binned(values: pd.DataFrame, counts: pd.DataFrame, bins: npt.NDArray[np.intp]) -> pd.DataFrame:
+def _binned(values: pd.DataFrame, counts: pd.DataFrame, bins: IndexArray) -> pd.DataFrame:
     """The mean of each column in each bin, where a value counts as often as ``counts`` says.
 
     NaN without any.
