@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from nnunet_dro.ranking.ranks import (
     overall_ranks,
     pairwise_p,
 )
-from nnunet_dro.ranking.stability import Part, parts_of_tasks
+from nnunet_dro.ranking.stability import Part, ranks_of_parts
 
 RANK_COLUMNS = (
     "kind",
@@ -41,36 +41,27 @@ BOOTSTRAP_COLUMNS = ("scheme", "team", "rank", "rank_low", "rank_median", "rank_
 #: What gives scores their sign again, which schemes rank by such that larger is better. Without one
 #: here it is the sign of the task.
 _SIGNS = {
-    RankingScheme.TEST.value: 1.0,
-    RankingScheme.RANK_MEAN.value: -1.0,
-    RankingScheme.RANK_MEDIAN.value: -1.0,
+    RankingScheme.TEST: 1.0,
+    RankingScheme.RANK_MEAN: -1.0,
+    RankingScheme.RANK_MEDIAN: -1.0,
 }
 
 
-class About(NamedTuple):
-    """What is ranked, and how, in the first columns of the tables."""
-
-    kind: str
-    attribute: str
-    stratum: str
-    n: int
-    scheme: str
+#: By scheme and part, what the teams are ranked by, shape (n_tasks, n_teams).
+Rankings = Mapping[tuple[RankingScheme, Part], FloatArray]
 
 
-def rank_table(
-    entries: Entries, rankings: Mapping[About, FloatArray], order: Sequence[int]
-) -> pd.DataFrame:
+def rank_table(entries: Entries, rankings: Rankings, order: Sequence[int]) -> pd.DataFrame:
     """The ranks of the teams in each of the rankings, over all tasks and in each task.
 
-    Rankings have what the teams are ranked by, shape (n_tasks, n_teams). Columns of names are
-    categories.
+    Columns of names are categories.
     """
     scores = np.stack(list(rankings.values()))  # (n_rankings, n_tasks, n_teams)
     task_ranks = competition_ranks(scores)
     mean_ranks = -consensus(task_ranks, entries.weights)
     overall = overall_ranks(scores, entries.weights)
     signs = np.array(
-        [[_SIGNS.get(about.scheme, task.sign) for task in entries.tasks] for about in rankings]
+        [[_SIGNS.get(scheme, task.sign) for task in entries.tasks] for scheme, _ in rankings]
     )
 
     # Of each ranking the rows over all tasks come first.
@@ -78,9 +69,9 @@ def rank_table(
     ranks = np.concatenate([overall[:, None], task_ranks], axis=1)
     n_rankings, n_blocks, n_teams = ranks.shape
 
-    keys = pd.DataFrame(list(rankings), columns=list(About._fields))
+    keys = _keys(rankings)
     columns = {}
-    for name in About._fields:
+    for name in keys:
         columns[name] = _repeated(keys[name], n_blocks * n_teams)
     for name in ("metric", "label"):
         names = pd.Series([OVERALL, *(getattr(task, name) for task in entries.tasks)])
@@ -94,6 +85,13 @@ def rank_table(
     return pd.DataFrame(columns)[list(RANK_COLUMNS)]
 
 
+def _keys(rankings: Rankings) -> pd.DataFrame:
+    """Part and scheme of each ranking, in the first of `RANK_COLUMNS`."""
+    parts = pd.DataFrame([part for _, part in rankings])
+    schemes = [scheme.value for scheme, _ in rankings]
+    return parts[["kind", "attribute", "stratum", "n"]].assign(scheme=schemes)
+
+
 def _repeated(entries: "pd.Series[Any]", n_each: int, n_times: int = 1) -> Any:
     """Each entry some times, and all of it some times; names as categories."""
     values = np.tile(np.repeat(np.arange(len(entries)), n_each), n_times)
@@ -104,27 +102,20 @@ def _repeated(entries: "pd.Series[Any]", n_each: int, n_times: int = 1) -> Any:
 
 
 def agreement_table(
-    entries: Entries, rankings: Mapping[About, FloatArray], full: Mapping[str, FloatArray]
+    entries: Entries, rankings: Rankings, full: Mapping[RankingScheme, FloatArray]
 ) -> pd.DataFrame:
     """Kendall's tau of rankings and that of all cases and tasks, by scheme.
 
     ``full`` has the ranks of the latter. First come those by each metric, label and task.
     """
     rows: list[tuple[Any, ...]] = []
-    parts = parts_of_tasks(entries.tasks, len(entries.cases))
-    for about, scores in rankings.items():
-        expected = full[about.scheme]
-        if about.kind == "all":
-            task_ranks = competition_ranks(scores)
-            for part, places in parts.items():
-                means = consensus(task_ranks[places], entries.weights[places])
-                tau = kendall_tau(competition_ranks(means)[None], expected)[0]
-                rows.append((*part, about.scheme, float(tau)))
-        else:
-            ranks = overall_ranks(scores, entries.weights)
-            tau = kendall_tau(ranks[None], expected)[0]
-            part = Part(about.kind, about.attribute, about.stratum, n=about.n)
-            rows.append((*part, about.scheme, float(tau)))
+    for (scheme, part), scores in rankings.items():
+        ranks = {part: overall_ranks(scores, entries.weights)}
+        if part.kind == "all":
+            ranks = ranks_of_parts(entries, scores)
+        for name, ranks_of_part in ranks.items():
+            (tau,) = kendall_tau(ranks_of_part[None], full[scheme])
+            rows.append((*name, scheme.value, float(tau)))
 
     return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
 
@@ -132,7 +123,7 @@ def agreement_table(
 def bootstrap_table(
     entries: Entries,
     samples: Mapping[RankingScheme, Stability],
-    full: Mapping[str, FloatArray],
+    full: Mapping[RankingScheme, FloatArray],
     order: Sequence[int],
 ) -> pd.DataFrame:
     """The distribution of the rank of each team in the bootstrap samples."""
@@ -140,7 +131,7 @@ def bootstrap_table(
     for scheme, stability in samples.items():
         for team in order:
             interval = (stability.low[team], stability.median[team], stability.high[team])
-            rank = full[scheme.value][team]
+            rank = full[scheme][team]
             row = (scheme.value, entries.teams[team], rank, *interval, *stability.shares[team])
             rows.append(row)
 

@@ -14,7 +14,6 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.ranking.contest import Task
 from nnunet_dro.ranking.frames import (
-    About,
     agreement_table,
     bootstrap_table,
     case_table,
@@ -126,7 +125,7 @@ class Ranking:
         """The overall rank of each team, indexed by team."""
         place = {"kind": kind, "attribute": attribute, "stratum": ALL if kind == "all" else stratum}
         rows = self.selected(scheme, metric=OVERALL, label=OVERALL, **place)
-        ranks = dict(zip(rows["team"], rows["rank"], strict=True))
+        ranks: dict[str, float] = dict(zip(rows["team"], rows["rank"], strict=True))
         return pd.Series(ranks, index=list(self.teams), name="rank")
 
     @property
@@ -176,14 +175,14 @@ def rank_evaluations(
     entries = read_entries(evaluations, options)
     rankings = _rankings(entries)
     full = {
-        about.scheme: overall_ranks(scores, entries.weights)
-        for about, scores in rankings.items()
-        if about.kind == "all"
+        scheme: overall_ranks(scores, entries.weights)
+        for (scheme, part), scores in rankings.items()
+        if part.kind == "all"
     }
     samples, parts = _bootstrap(entries, options, progress)
     # Equal teams by the mean of their ranks over all schemes, then as they were given.
     mean_ranks = np.mean(list(full.values()), axis=0)
-    order = np.lexsort((mean_ranks, full[options.scheme.value])).tolist()
+    order = np.lexsort((mean_ranks, full[options.scheme])).tolist()
 
     ranking = Ranking(
         teams=tuple(entries.teams[place] for place in order),
@@ -246,21 +245,15 @@ def _about(
     }
 
 
-def _rankings(entries: Entries) -> dict[About, FloatArray]:
+def _rankings(entries: Entries) -> dict[tuple[RankingScheme, Part], FloatArray]:
     """The scores of every ranking, shape (n_tasks, n_teams)."""
-    n_cases = len(entries.cases)
+    everything = Part("all", n=len(entries.cases))
     rankings = {}
     for scheme in RankingScheme:
-        everything = About("all", ALL, ALL, n_cases, scheme.value)
-        rankings[everything] = task_scores(entries.contest, scheme)[0]
-
+        rankings[scheme, everything] = task_scores(entries.contest, scheme)[0]
         for attribute, strata in entries.strata.items():
-            rankings |= _rankings_by(
-                attribute,
-                strata,
-                entries,
-                scheme,
-            )
+            for part, scores in _rankings_by(attribute, strata, entries, scheme).items():
+                rankings[scheme, part] = scores
     return rankings
 
 
@@ -269,15 +262,15 @@ def _rankings_by(
     strata: Sequence[tuple[str, BoolArray]],
     entries: Entries,
     scheme: RankingScheme,
-) -> dict[About, FloatArray]:
+) -> dict[Part, FloatArray]:
     """The scores in each stratum, in each team's worst stratum, and without each stratum."""
 
-    def scores_of(kind: str, stratum: str, inside: BoolArray) -> tuple[About, FloatArray]:
-        about = About(kind, attribute, stratum, int(inside.sum()), scheme.value)
-        return about, task_scores(entries.contest_of(inside), scheme)[0]
+    def scores_of(kind: str, stratum: str, inside: BoolArray) -> tuple[Part, FloatArray]:
+        part = Part(kind, attribute, stratum, n=int(inside.sum()))
+        return part, task_scores(entries.contest_of(inside), scheme)[0]
 
     rankings = dict(scores_of("stratum", stratum, inside) for stratum, inside in strata)
-    worst = About("worst", attribute, "", len(entries.cases), scheme.value)
+    worst = Part("worst", attribute, "", n=len(entries.cases))
     rankings[worst] = worst_scores(np.stack(list(rankings.values())))
     if len(strata) > 1:
         rankings |= dict(scores_of("without", stratum, ~inside) for stratum, inside in strata)

@@ -13,12 +13,11 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.ranking.contest import Task, competition_ranks
+from nnunet_dro.ranking.contest import Task
 from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     OVERALL,
     Stability,
-    consensus,
     draw_units,
     overall_ranks,
     stability,
@@ -56,7 +55,15 @@ class Part(NamedTuple):
     n: int = 0  # number of cases
 
 
-def parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]:
+def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[Part, FloatArray]:
+    """The ranks (..., n_teams) by each metric, label and task, from `task_scores`."""
+    ranks = {}
+    for part, places in _parts_of_tasks(entries.tasks, len(entries.cases)).items():
+        ranks[part] = overall_ranks(scores[..., places, :], entries.weights[places])
+    return ranks
+
+
+def _parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]:
     """The metrics, the labels and the tasks, where there are several of each, with their tasks."""
     metrics = list(dict.fromkeys(task.metric for task in tasks))
     labels = list(dict.fromkeys(task.label for task in tasks))
@@ -96,15 +103,10 @@ def stability_of_tasks(
 
     From what `task_scores` has of all cases, shape (n_tasks, n_teams), and of the samples.
     """
-    full_ranks = competition_ranks(full)
-    sampled_ranks = competition_ranks(sampled)
-
+    in_samples = ranks_of_parts(entries, sampled)
     result = {}
-    for part, places in parts_of_tasks(entries.tasks, len(entries.cases)).items():
-        weights = entries.weights[places]
-        ranks = competition_ranks(consensus(full_ranks[places], weights))
-        in_samples = competition_ranks(consensus(sampled_ranks[:, places], weights))
-        result[part] = (ranks, stability(ranks, in_samples))
+    for part, ranks in ranks_of_parts(entries, full).items():
+        result[part] = (ranks, stability(ranks, in_samples[part]))
     return result
 
 
