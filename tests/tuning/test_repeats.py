@@ -135,9 +135,7 @@ def made(values, again):
             study.enqueue_trial(
                 {"beta": 10.0 + n}, user_attrs={"repeat": k, "repeat_of": n, "trainer": f"T{n}"}
             )
-            trial = study.ask()
-            space.suggest(trial)
-            study.tell(trial, value)
+            study.tell(study.ask(), value)
     return study
 
 
@@ -156,13 +154,11 @@ def test_mean_and_spread_are_those_of_the_further_trainings():
 
 def test_each_of_the_best_is_queued_once_before_any_is_queued_twice():
     study = made([0.9, 0.5, 0.8, 0.7, 0.8], {2: [0.8]})
-    space = parse_space("HWS", ["beta:1:100"], epochs=4, iterations=None)
     order = []
 
     while queue_next(study, 2):
         assert queue_next(study, 2), "what waits is not queued again"
         trial = study.ask()
-        space.suggest(trial)
         order.append((trial.user_attrs["repeat_of"], trial.user_attrs["repeat"]))
         study.tell(trial, 0.5)
 

@@ -6,6 +6,7 @@ import re
 import optuna
 import pytest
 import sqlalchemy
+from optuna.distributions import FloatDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import TrialState, create_trial
 
@@ -58,10 +59,10 @@ def test_sampler_learns_beside_defaults_outside_of_the_ranges():
     study = optuna.create_study(direction="maximize")
     study.add_trial(create_trial(value=50.0, user_attrs={"trainer": PLAIN}))
     for n, beta in enumerate((12.0, 25.0, 40.0, 60.0, 75.0, 88.0)):
-        study.enqueue_trial({"beta": beta}, user_attrs={"trainer": f"T{n}"})
-        trial = study.ask()
-        space.suggest(trial)
-        study.tell(trial, -((beta - 50) ** 2))
+        drawn = {"params": {"beta": beta}, "distributions": {"beta": FloatDistribution(10, 90)}}
+        study.add_trial(
+            create_trial(**drawn, value=-((beta - 50) ** 2), user_attrs={"trainer": f"T{n}"})
+        )
 
     sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=3)
 
