@@ -8,9 +8,9 @@ from difflib import get_close_matches
 NO_VALUE = "–"  # stands where there is no number
 
 
-def name_some(names: Collection[str], *, at_most: int = 5) -> str:
+def name_some(names: Collection[str], *, at_most: int = 5, between: str = ", ") -> str:
     """List the first few names, and say how many more there are: ``a, b and 1 more``."""
-    first_names = ", ".join(list(names)[:at_most]) or "none"
+    first_names = between.join(list(names)[:at_most]) or "none"
     n_more = len(names) - at_most
     if n_more > 0:
         return f"{first_names} and {n_more} more"

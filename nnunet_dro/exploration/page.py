@@ -15,7 +15,7 @@ from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.tables import findings, heading, size, tested_combinations
 from nnunet_dro.exploration.words import parts_of, title
 from nnunet_dro.files.json_file import json_records, json_text
-from nnunet_dro.naming import NO_VALUE
+from nnunet_dro.naming import NO_VALUE, name_some
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 
@@ -121,10 +121,8 @@ def _methods(exploration: Exploration) -> list[Block]:
 
 def _strata(n_cases: Mapping[str, int]) -> str:
     """The strata of an attribute with their numbers of cases."""
-    first = list(n_cases.items())[:_MOST_STRATA]
-    named = "; ".join(f"{stratum} ({n:,})" for stratum, n in first)
-    n_more = len(n_cases) - len(first)
-    return f"{named} and {n_more} more" if n_more else named
+    named = [f"{stratum} ({n:,})" for stratum, n in n_cases.items()]
+    return name_some(named, at_most=_MOST_STRATA, between="; ")
 
 
 def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator
 
-import numpy as np
 from rich.console import RenderableType
 
 from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer
@@ -181,16 +180,12 @@ def _case_table(answer: Answer) -> SortableTable:
             title = f"Dice of {name.removeprefix(DICE)}"
             columns.append(SortableColumn(title, "number", 100 * cases[name]))
 
-    losses = cases[[name for name in cases.columns if str(name).startswith(LOSS)]]
-    undefined = cases["share"] * np.nan
-    n_losses = len(losses.columns)
-    mean = losses.mean(axis=1) if n_losses > 0 else undefined
-    deviation = losses.std(axis=1, ddof=1) if n_losses > 1 else undefined
+    losses = cases.filter(regex=f"^{LOSS}")
     times_as_often = cases["share"] * answer.diagnosis.n_training
     place_of_mean = len(columns)
     columns += [
-        SortableColumn("Mean loss", "decimal", mean),
-        SortableColumn("SD of loss", "decimal", deviation),
+        SortableColumn("Mean loss", "decimal", losses.mean(axis=1)),
+        SortableColumn("SD of loss", "decimal", losses.std(axis=1, ddof=1)),
         SortableColumn("Draws, times as often", "decimal", times_as_often),
     ]
     return SortableTable(

@@ -20,6 +20,7 @@ from nnunet_dro.nnunet.folders import plans_option, read_if_usable, settings_of
 from nnunet_dro.nnunet.training import Target, find_target
 from nnunet_dro.pages.document import Column, Heading, Prose, Table
 from nnunet_dro.pages.pictures import grey_levels
+from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.sampling.cap import LEAST_CASES_OF_A_KIND, is_of_rare_kind
 
@@ -217,7 +218,8 @@ def _draw(images: RareImages, preprocessed: Any) -> "Figure":
     for row, shown in zip(panels, (images.rarest, images.ordinary), strict=True):
         for axes, case, rarity in zip(row, shown["case"], shown["rarity"], strict=False):
             axes.imshow(_middle_slice(preprocessed, case), cmap="gray", vmin=0, vmax=1)
-            axes.set_title(f"{_short(case)}\n{rarity:.2g}", fontsize=8)
+            name = shortened(plain(case), _LONGEST_NAME)
+            axes.set_title(f"{name}\n{rarity:.2g}", fontsize=8)
 
     figure.suptitle(
         f"{plain(images.target.dataset)}, {plain(images.target.configuration)}: the images that "
@@ -232,10 +234,3 @@ def _middle_slice(preprocessed: Any, case: str) -> npt.NDArray[np.float64]:
     volume = preprocessed.load_case(case)[0]
     middle = volume[0, volume.shape[1] // 2]
     return grey_levels(np.asarray(middle, dtype=np.float64))
-
-
-def _short(case: str) -> str:
-    name = plain(case)
-    if len(name) > _LONGEST_NAME:
-        return f"{name[: _LONGEST_NAME - 1]}…"
-    return name

@@ -12,7 +12,7 @@ from nnunet_dro.inspection.doctor.answer import Answer
 from nnunet_dro.inspection.doctor.columns import DICE, TRAINING, VALIDATION
 from nnunet_dro.inspection.doctor.comparisons import GroupComparison, State, Stratum
 from nnunet_dro.inspection.doctor.words import points, probability
-from nnunet_dro.naming import NO_VALUE, written
+from nnunet_dro.naming import NO_VALUE
 from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Prose, Table
 from nnunet_dro.pages.html import SortableTable
 
@@ -75,11 +75,11 @@ def _strata_table(answer: Answer) -> Table:
 
     def share_of_cases(stratum: Stratum) -> str:
         share, _ = answer.share(answer.members(stratum))
-        return _per_cent(share)
+        return points(share)
 
     def share_of_draws(stratum: Stratum) -> str:
         _, share = answer.share(answer.members(stratum))
-        return _per_cent(share)
+        return points(share)
 
     columns: list[Any] = [
         (Column("Stratum", "name"), _name),
@@ -133,11 +133,6 @@ def _state(stratum: Stratum) -> Cell:
     if stratum.state in (State.BEHIND, State.NOT_CARRIED_OVER):
         kind = "state worse"
     return Cell(stratum.state.value, kind=kind)
-
-
-def _per_cent(share: float) -> str:
-    """A share without the sign, which stands above the column."""
-    return written(share, ".0%").removesuffix(" %")
 
 
 def _charts(answer: Answer, table: SortableTable) -> list[tuple[str, list[Markup]]]:

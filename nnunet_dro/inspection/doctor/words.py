@@ -13,9 +13,9 @@ from nnunet_dro.pages.words import Words
 _BLIND = 1.25
 
 
-def points(dice: float) -> str:
-    """A Dice in per cent."""
-    return written(100 * dice, ".0f")
+def points(fraction: float) -> str:
+    """A Dice, or a share, in per cent, without the sign."""
+    return written(100 * fraction, ".0f")
 
 
 def probability(comparison: GroupComparison) -> str:
