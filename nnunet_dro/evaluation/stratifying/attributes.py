@@ -4,7 +4,7 @@ They are computed from its reference, its grid and its image.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -100,20 +100,6 @@ class CaseFiles:
     reference: Path
     images: Path | None = None
     labels: Labels | None = None  # None where they are not known
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The attributes of cases.
-
-    Attributes:
-        values: Case to the attributes by name, sorted by case.
-        notes: Sentences on images that fit their label map only by the rule of another reader, and
-            on those with other channels, if there are any.
-    """
-
-    values: Mapping[str, Mapping[str, float]]
-    notes: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,8 +282,13 @@ def measure_cases(
     jobs: int | None,
     workers: str | None,
     progress: Callable[[int, int], None],
-) -> Measured:
-    """Attributes of many cases, several at a time."""
+) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Attributes of many cases, several at a time.
+
+    Returns:
+        Case to the attributes by name, sorted by case; and sentences on images that fit their label
+        map only by the rule of another reader, and on those with other channels, if there are any.
+    """
     items = map(absolute, files) if workers else files
     measure_one = partial(measure_files, names=tuple(names))
 
@@ -316,7 +307,7 @@ def measure_cases(
         notes += notes_on_channels
         for case, value in rarities.items():
             values[case]["rarity"] = value
-    return Measured(values, notes)
+    return values, notes
 
 
 def written(value: float) -> str:

@@ -83,7 +83,7 @@ def with_auto_columns(
                 cure="Add --images FOLDER.",
             )
 
-    measured = measure_cases(
+    values, notes_on_images = measure_cases(
         files,
         names,
         jobs=options.jobs,
@@ -97,7 +97,7 @@ def with_auto_columns(
     notes = []
     for name in names:
         column = _PREFIX + name
-        entries = {case: written(values[name]) for case, values in measured.values.items()}
+        entries = {case: written(measures[name]) for case, measures in values.items()}
         n_groups = _n_groups(name, entries.values())
         entries_of_rows = table["case"].map(entries).fillna(MISSING)
         table = table.assign(**{column: entries_of_rows})
@@ -109,7 +109,7 @@ def with_auto_columns(
                 note += "; it is cut into thirds of the cases, unless --by says otherwise"
             specs = with_thirds
         notes.append(f"{note}.")
-    return table, specs, notes + measured.notes
+    return table, specs, notes + notes_on_images
 
 
 def _n_groups(name: str, entries: Collection[str]) -> int:

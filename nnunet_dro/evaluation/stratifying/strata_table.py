@@ -84,14 +84,14 @@ def strata_table(
             acquisitions[case] |= of_dicom(dicom, case)
     _check_columns(table, acquisitions)
 
-    measured = measure_cases(
+    values, notes = measure_cases(
         _files(images, labels, references),
         list(ATTRIBUTES),
         jobs=jobs,
         workers=workers,
         progress=progress,
     )
-    for note in measured.notes:
+    for note in notes:
         logging.getLogger(__name__).warning(note)
 
     columns = [attribute.column for attribute in ATTRIBUTES.values()]
@@ -99,7 +99,7 @@ def strata_table(
     rows = []
     for case in references:
         row = {"case": case, **dict.fromkeys(columns, MISSING)}
-        for name, value in measured.values[case].items():
+        for name, value in values[case].items():
             row[ATTRIBUTES[name].column] = written(value)
         rows.append(row | acquisitions[case])
     computed = pd.DataFrame(rows)
