@@ -205,17 +205,15 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
     *Around* is up to 3 voxels away. NaN where there is nothing inside or around, or all around is
     the same.
     """
+    from scipy.ndimage import find_objects
+
     if not mask.any():
         return _NAN
 
-    box = []
-    for other_axes in ((1, 2), (0, 2), (0, 1)):
-        extent = np.flatnonzero(mask.any(axis=other_axes))
-        begin = max(0, int(extent[0]) - _RING)
-        end = int(extent[-1]) + 1 + _RING
-        box.append(slice(begin, end))
-    inside = mask[tuple(box)]
-    values = grey[tuple(box)]
+    (sides,) = find_objects(mask.astype(np.uint8))
+    box = tuple(slice(max(0, side.start - _RING), side.stop + _RING) for side in sides)
+    inside = mask[box]
+    values = grey[box]
 
     ring = dilated(inside, n_dilations=_RING) & ~inside
     around = values[ring]
