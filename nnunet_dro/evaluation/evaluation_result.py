@@ -223,29 +223,23 @@ def _about_inputs(
     inputs: Inputs, scored: ScoredPairs, sha256_of_files: Mapping[str, str]
 ) -> dict[str, Any]:
     """The files and what tells whether they are the same again."""
-    reference_names = []
-    prediction_names = []
     files = {}
     for pair in inputs.pairs:
-        reference_names.append(pair.reference.name)
-        files[pair.case] = [str(pair.reference.absolute()), ""]
-        if pair.prediction:
-            prediction_names.append(pair.prediction.name)
-            files[pair.case][1] = str(pair.prediction.absolute())
+        prediction = pair.prediction.absolute() if pair.prediction else ""
+        files[pair.case] = [str(pair.reference.absolute()), str(prediction)]
+    predictions = [pair.prediction for pair in inputs.pairs if pair.prediction]
 
     # A list with a line per case, so that one number stands for all files.
-    reference_lines = []
-    prediction_lines = []
-    for case, (reference_sha256, prediction_sha256) in scored.sha256.items():
-        reference_lines.append(f"{case} {reference_sha256}")
-        prediction_lines.append(f"{case} {prediction_sha256}")
+    digests = scored.sha256.items()
+    reference_lines = [f"{case} {sha256}" for case, (sha256, _) in digests]
+    prediction_lines = [f"{case} {sha256}" for case, (_, sha256) in digests]
 
     return {
         "n_cases": len(inputs.pairs),
         "missing_predictions": inputs.missing,
         "references_without_prediction": list(inputs.lacking),
-        "reference_names_sha256": _digest(reference_names),
-        "prediction_names_sha256": _digest(prediction_names),
+        "reference_names_sha256": _digest([pair.reference.name for pair in inputs.pairs]),
+        "prediction_names_sha256": _digest([path.name for path in predictions]),
         "references_sha256": _digest(reference_lines),
         "predictions_sha256": _digest(prediction_lines),
         **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
