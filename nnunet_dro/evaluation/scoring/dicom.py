@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,12 @@ def segments_of(path: Path) -> list[Segment]:
     return _segments(dataset)
 
 
-def read_segmentation(path: Path, value_of: ValueOf | None = None) -> SliceStack:
+def read_segmentation(path: Path, value_of: ValueOf = attrgetter("number")) -> SliceStack:
     """Read the slices of a DICOM segmentation.
 
     Args:
         path: The file.
-        value_of: The label value of each segment, 0 for one that is left out. Without it, the value
-            is the segment's number.
+        value_of: The label value of each segment, 0 for one that is left out; default: its number.
 
     Returns:
         The slices that are stored.
@@ -105,14 +105,9 @@ class _Frames:
     values: dict[int, int | None]  # segment number to label value
 
     @classmethod
-    def of(cls, segmentation: Any, path: Path, value_of: ValueOf | None) -> "_Frames":
-        segments = {}
-        values: dict[int, int | None] = {}
-        for segment in _segments(segmentation):
-            segments[segment.number] = segment
-            values[segment.number] = segment.number
-            if value_of is not None:
-                values[segment.number] = value_of(segment)
+    def of(cls, segmentation: Any, path: Path, value_of: ValueOf) -> "_Frames":
+        segments = {segment.number: segment for segment in _segments(segmentation)}
+        values = {number: value_of(segment) for number, segment in segments.items()}
         # Label maps may describe their background.
         values[0] = 0
         padding = segmentation.get("PixelPaddingValue")

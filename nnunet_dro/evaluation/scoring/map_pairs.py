@@ -67,12 +67,13 @@ def read_pair(
 
     maps: dict[Path, LabelMap] = {}
     stacks: dict[Path, SliceStack] = {}
-    value_of = partial(_value_of, labels=labels) if labels else None
     for path in files:
-        if is_dicom(path):
-            stacks[path] = read_segmentation(path, value_of)
-        else:
+        if not is_dicom(path):
             maps[path] = read_label_map(path, reader)
+        elif labels is None:
+            stacks[path] = read_segmentation(path)
+        else:
+            stacks[path] = read_segmentation(path, partial(_value_of, labels=labels))
 
     grid = image
     for label_map in maps.values():
