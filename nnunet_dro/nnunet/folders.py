@@ -69,10 +69,9 @@ def read_dataset_json(path: Path) -> Mapping[str, Any]:
 def read_if_usable(path: Path) -> Mapping[str, Any] | None:
     """Read a dataset.json or plans.json, or give None if it does not exist or is damaged."""
     try:
-        content = read_json(path, encoding="utf-8-sig", object_pairs_hook=without_twins)
+        return read_dataset_json(path)
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, Mapping) else None
 
 
 def described_model(folder: Path, name: str, *, needed: Collection[str]) -> Mapping[str, Any]:
@@ -289,11 +288,8 @@ class Fold:
         if "results" in results.name:
             places.append(results.parent / results.name.replace("results", kind))
 
-        for place in places:
-            folder = place / self.dataset
-            if folder.is_dir():
-                return folder
-        return None
+        folders = [place / self.dataset for place in places]
+        return next(filter(Path.is_dir, folders), None)
 
     def description(self, name: str) -> Mapping[str, Any] | None:
         """Read ``plans.json`` or ``dataset.json`` next to the folds.

@@ -45,9 +45,8 @@ def references_of(dataset: str) -> Path:
         if folder is not None:
             places.append(folder / name)
 
-    for place in places:
-        if place.is_dir():
-            return place
+    if existing := next(filter(Path.is_dir, places), None):
+        return existing
 
     got = "neither variable set"
     if places:
