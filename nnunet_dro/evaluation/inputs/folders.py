@@ -99,15 +99,13 @@ def find_inputs(
             is_part=is_part,
         )
 
-    cases = references.keys() & predictions.keys()
-    if missing is MissingRule.WORST:
-        cases = set(references)
     notes += _notes_on_unpaired(references, predictions, missing)
-
     not_evaluated: tuple[str, ...] = ()
-    if missing is MissingRule.ERROR and not is_part:
-        not_evaluated = tuple(lacking)
-    pairs = [PairOfFiles(case, references[case], predictions.get(case)) for case in sorted(cases)]
+    cases = sorted(references)
+    pairs = [PairOfFiles(case, references[case], predictions.get(case)) for case in cases]
+    if missing is MissingRule.ERROR:
+        pairs = [pair for pair in pairs if pair.prediction]
+        not_evaluated = () if is_part else tuple(lacking)
     return Inputs(
         method_of(prediction),
         tuple(pairs),
