@@ -3,14 +3,12 @@
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.naming import name_some
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Stands for every label.
 EVERY_LABEL = "*"
@@ -226,7 +224,7 @@ def lesion_metrics(names: Collection[str]) -> list[str]:
     return [name for name in names if name in METRICS and METRICS[name].on_lesions]
 
 
-def labels_with_lesions(scores: "pd.DataFrame") -> list[str]:
+def labels_with_lesions(scores: pd.DataFrame) -> list[str]:
     """The labels of a scores frame that were compared lesion by lesion."""
     if "lesions_reference" not in scores.columns:
         return []

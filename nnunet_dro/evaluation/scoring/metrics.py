@@ -3,12 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from nnunet_dro.naming import name_some
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -290,7 +289,7 @@ def check_metrics(names: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def in_pixels(scores: "pd.DataFrame") -> bool:
+def in_pixels(scores: pd.DataFrame) -> bool:
     """Whether the distances and volumes of a scores frame are in pixels.
 
     They are where it knows the voxel size of no case.
