@@ -171,9 +171,8 @@ def _parsed(summary: Mapping[str, Any], folder: Path) -> Evaluation:
     if not is_current or not {*COUNTS, *GUARANTEED} <= set(strata.columns):
         strata = _described_anew(strata, tables["scores"], stratum_of_case, options)
 
-    about = {}
-    for name in ("versions", "options", "definitions", "inputs", "requirements"):
-        about[name] = summary[name]
+    names = ("versions", "options", "definitions", "inputs", "requirements")
+    about = {name: summary[name] for name in names}
     if "protocol" in summary:
         about["protocol"] = summary["protocol"]
 
