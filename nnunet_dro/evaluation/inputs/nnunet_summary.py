@@ -129,8 +129,7 @@ def _check_metrics(scoring: Scoring, path: Path) -> None:
     lacking = []
     for name in scoring.metrics:
         metric = METRICS[name]
-        on_shape = metric.on_surfaces or metric.on_topology
-        if on_shape or metric.on_lesions or metric.unit == "ml":
+        if metric.on_shape or metric.on_lesions or metric.unit == "ml":
             lacking.append(name)
 
     if lacking:

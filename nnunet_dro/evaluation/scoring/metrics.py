@@ -54,6 +54,11 @@ class Metric:
         return self.unit == "fraction" and not self.on_volumes
 
     @property
+    def on_shape(self) -> bool:
+        """Whether it is computed from the masks of a label, not only from its voxel counts."""
+        return self.on_surfaces or self.on_topology
+
+    @property
     def sign(self) -> float:
         """What a difference is multiplied by to be a gain: 1 where more is better, otherwise -1."""
         return 1.0 if self.more_is_better else -1.0

@@ -106,7 +106,7 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
     if pair.labels.ignore is not None:
         is_ignored = counts.reference == pair.labels.ignore
         n_voxels = np.where(is_ignored, 0, n_voxels)
-    on_surfaces = any(METRICS[metric].on_surfaces for metric in scoring.metrics)
+    on_shape = any(METRICS[metric].on_shape for metric in scoring.metrics)
 
     rows = []
     for label, values in pair.labels.values.items():
@@ -129,19 +129,36 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
             "n_prediction": n_prediction,
             "n_intersection": n_intersection,
         }
-        if on_surfaces and n_reference and n_prediction:
-            row |= _distances(pair, label)
-        if n_reference or n_prediction:
-            row |= _topology(pair, label)
+        if on_shape and (n_reference or n_prediction):
+            row |= _on_shape(pair, label)
         rows.append(row)
     return rows
 
 
-def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
+def _on_shape(pair: PairOfMaps, label: str) -> dict[str, float]:
+    """The metrics on the borders and the topology of a label that at least one map has."""
+    metrics = pair.scoring.metrics
+    in_reference, in_prediction = pair.masks(label, pair.around(label))
+
+    values: dict[str, float] = {}
+    if not set(metrics).isdisjoint(BETTI_ERRORS):
+        errors = betti_errors(in_reference, in_prediction)
+        values |= {name: error for name, error in errors.items() if name in metrics}
+    if not (in_reference.any() and in_prediction.any()):
+        return values
+
+    if "cldice" in metrics:
+        values["cldice"] = centreline_dice(in_reference, in_prediction, flat=pair.grid.flat)
+    if any(METRICS[metric].on_surfaces for metric in metrics):
+        values |= _distances(in_reference, in_prediction, pair)
+    return values
+
+
+def _distances(
+    in_reference: BoolArray, in_prediction: BoolArray, pair: PairOfMaps
+) -> dict[str, float]:
     """The surface metrics of a label that both maps have."""
     scoring = pair.scoring
-    around = pair.around(label)
-    in_reference, in_prediction = pair.masks(label, around)
     distances = SurfaceDistances.on(
         pair.grid,
         in_reference,
@@ -155,22 +172,6 @@ def _distances(pair: PairOfMaps, label: str) -> dict[str, float]:
             values[metric] = getattr(distances, metric)()
     if "nsd" in scoring.metrics:
         values["nsd"] = distances.nsd(scoring.nsd_tolerance_mm)
-    return values
-
-
-def _topology(pair: PairOfMaps, label: str) -> dict[str, float]:
-    """The metrics on the topology of a label that at least one map has."""
-    metrics = [name for name in pair.scoring.metrics if METRICS[name].on_topology]
-    if not metrics:
-        return {}
-    in_reference, in_prediction = pair.masks(label, pair.around(label))
-
-    values: dict[str, float] = {}
-    if not set(metrics).isdisjoint(BETTI_ERRORS):
-        errors = betti_errors(in_reference, in_prediction)
-        values |= {name: error for name, error in errors.items() if name in metrics}
-    if "cldice" in metrics and in_reference.any() and in_prediction.any():
-        values["cldice"] = centreline_dice(in_reference, in_prediction, flat=pair.grid.flat)
     return values
 
 
