@@ -145,13 +145,8 @@ class Foreground:
     @cached_property
     def counts(self) -> JointCounts:
         """How often each pair of values occurs."""
-        parts = []
-        if self._is_uniform.any():
-            parts.append(self._uniform_counts())
-
         reference, prediction = (voxels[~self._is_uniform].ravel() for voxels in self.voxels)
-        parts.append(_count(reference, prediction))
-
+        parts = [self._uniform_counts(), _count(reference, prediction)]
         return JointCounts(
             reference=np.concatenate([part.reference for part in parts]),
             prediction=np.concatenate([part.prediction for part in parts]),
