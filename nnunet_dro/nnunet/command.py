@@ -10,12 +10,12 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from nnunet_dro.nnunet.watcher import Watcher
 
@@ -46,7 +46,7 @@ def _handled(
             signal.signal(number, earlier)
 
 
-class SafeStop:
+class SafeStop(ExitStack):
     """A context in which Ctrl-C and requests to terminate wait until a stop does no damage.
 
     An interrupt in the middle of a transaction would leave a database locked. A second request is
@@ -54,15 +54,9 @@ class SafeStop:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._asked = threading.Event()
-        self._context = _handled((signal.SIGINT, *_TERMINATION), self._ask)
-
-    def __enter__(self) -> "SafeStop":
-        self._context.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
+        self.enter_context(_handled((signal.SIGINT, *_TERMINATION), self._ask))
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         if self._asked.is_set():
