@@ -61,10 +61,10 @@ def write(options: _WriteOptions) -> None:
 
 def _values(options: _WriteOptions, section: type) -> dict[str, Any]:
     """The options of a section, by their names at the command line, as a protocol has them."""
-    values = {}
-    for name, entry in declared(section).items():
-        values[name] = entry.flag.value(getattr(options, entry.field))
-    return values
+    return {
+        name: entry.flag.value(getattr(options, entry.field))
+        for name, entry in declared(section).items()
+    }
 
 
 @commands.command(cls=Command)

@@ -134,9 +134,8 @@ def rank(options: _Options) -> None:
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
 
     if options.evaluate is None:
-        evaluations = {}
-        for name, folder in named_evaluations(options.teams).items():
-            evaluations[name] = read_scores(folder)
+        folders = named_evaluations(options.teams)
+        evaluations = {name: read_scores(folder) for name, folder in folders.items()}
     else:
         evaluations = _scored(options, options.evaluate, scoring)
     with progress_bar("Ranking the bootstrap samples") as progress:

@@ -161,9 +161,7 @@ def _scored(
 ) -> tuple[ScoredPairs, Inputs]:
     """The scores of the files, and the files with a note on those that had been scored before."""
     n_cases = len(inputs.pairs)
-    earlier: Mapping[str, ScoredPair] = {}
-    if kept:
-        earlier = kept.known(labels, options.scoring)
+    earlier = kept.known(labels, options.scoring) if kept else {}
 
     def keep(scores: ScoredPair) -> None:
         if kept:

@@ -250,10 +250,11 @@ def _about_inputs(
 
 def versions(*packages: str) -> dict[str, str]:
     """The versions of this package, of Python and of some other packages."""
-    installed = {"nnunet-dro": __version__, "python": platform.python_version()}
-    for package in packages:
-        installed[package] = version(package)
-    return installed
+    return {
+        "nnunet-dro": __version__,
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
 
 
 def _digest(lines: Sequence[str]) -> str:

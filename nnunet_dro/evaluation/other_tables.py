@@ -265,9 +265,7 @@ def _scores(table: pd.DataFrame, columns: _Columns, path: Path) -> pd.DataFrame:
 
     frames = []
     for label, names in columns.scores.items():
-        values = {}
-        for column, name in names.items():
-            values[name] = _score_column(table, column, name, path)
+        values = {name: _score_column(table, column, name, path) for column, name in names.items()}
         keys = table[["case"]].assign(label=label)
         frames.append(pd.concat([keys, pd.DataFrame(values), attributes], axis=1))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

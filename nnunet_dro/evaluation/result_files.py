@@ -52,18 +52,12 @@ def evaluation_files(evaluation: Evaluation) -> dict[str, str]:
         lesion_tables = zip(OF_LESIONS, (evaluation.lesions, evaluation.lesion_sizes), strict=True)
         tables |= {name: table for name, table in lesion_tables if len(table.columns)}
 
-    files = {}
-    sha256 = {}
-    for name, table in tables.items():
-        text = csv_text(table)
-        files[name] = text
-        sha256[name] = sha256_of_text(text)
-
+    files = {name: csv_text(table) for name, table in tables.items()}
     summary = {
         "format": FORMAT,
         "method": evaluation.method,
         **evaluation.about,
-        "tables_sha256": sha256,
+        "tables_sha256": {name: sha256_of_text(text) for name, text in files.items()},
         "notes": [*evaluation.notes, *percentile_notes(evaluation.strata)],
         "worst": json_records(evaluation.worst),
         "equity": json_records(evaluation.equity),

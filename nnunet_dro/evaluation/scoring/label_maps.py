@@ -292,10 +292,8 @@ class Labels:
     @classmethod
     def of_values(cls, values: Collection[int]) -> "Labels | None":
         """One label for each value but 0, named by the value; None if there is none."""
-        labels = {}
-        for value in sorted({int(value) for value in values}):
-            if value != 0:
-                labels[str(value)] = (value,)
+        foreground = sorted({int(value) for value in values} - {0})
+        labels = {str(value): (value,) for value in foreground}
         return cls(labels) if labels else None
 
     def n_voxels(self, label_map: npt.NDArray[np.integer[Any]]) -> dict[str, int]:
