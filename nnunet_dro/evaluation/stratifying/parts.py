@@ -29,13 +29,13 @@ class Part:
     n_quantiles: int = 0
 
 
-def parse_by(spec: str, columns: Sequence[str], *, option: str = "by") -> tuple[Part, ...]:
+def parse_by(spec: str, attributes: Sequence[str], *, option: str = "by") -> tuple[Part, ...]:
     """Read a `--by`.
 
     Args:
         spec: Columns with commas between, whose intersections are the strata. A column may be cut
             at edges (``age:0,18,65``) or into parts of equal size (``volume:q3``).
-        columns: The columns of the case table.
+        attributes: The columns of the case table that can divide the cases.
         option: What errors call it.
 
     Returns:
@@ -44,7 +44,6 @@ def parse_by(spec: str, columns: Sequence[str], *, option: str = "by") -> tuple[
     Raises:
         ValueError: If there is no such column, it is named twice, or it cannot be cut like that.
     """
-    attributes = [column for column in columns if column != "case"]
     if spec in attributes:
         return (Part(spec),)
 

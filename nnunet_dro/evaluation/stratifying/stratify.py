@@ -106,7 +106,7 @@ def stratify(table: pd.DataFrame, spec: str, *, option: str = "by") -> "tuple[st
         >>> attribute, stratum_of_case.tolist()
         ('age', ['0 to 18', '18 to 65', '18 to 65'])
     """
-    parts = parse_by(spec, [str(column) for column in table.columns], option=option)
+    parts = parse_by(spec, attributes_of(table), option=option)
     ranked_parts = [ranked(part, table) for part in parts]
 
     # A stratum is the ranks of a case in all parts.
@@ -195,10 +195,9 @@ def _named(
     table: pd.DataFrame, specs: Sequence[str], option: str = "by"
 ) -> dict[str, tuple[str, tuple[Part, ...]]]:
     """Attribute, as `stratify_all` names it, to its spec and the parts of that."""
-    columns = [str(column) for column in table.columns]
     spec_of_parts: dict[tuple[Part, ...], str] = {}
     for spec in specs:
-        parts = parse_by(spec, columns, option=option)
+        parts = parse_by(spec, attributes_of(table), option=option)
         if parts not in spec_of_parts:
             spec_of_parts[parts] = spec
 
@@ -298,8 +297,7 @@ def notes_on_entries(
     """
     if table is None:
         return []
-    columns = [str(name) for name in table.columns]
-    parts = [part for spec in specs for part in parse_by(spec, columns)]
+    parts = [part for spec in specs for part in parse_by(spec, attributes_of(table))]
     names = [part.column for part in parts if not part.edges and not part.n_quantiles]
     if column is not None:
         names.append(column)

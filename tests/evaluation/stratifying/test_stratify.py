@@ -251,7 +251,7 @@ def test_absent_column_names_those_there_are(table_of, column):
     ],
 )
 def test_by_is_read(spec, parts):
-    assert list(parse_by(spec, ["case", "centre", "age", "stage", "a,b:1", "t:2", "18"])) == parts
+    assert list(parse_by(spec, ["centre", "age", "stage", "a,b:1", "t:2", "18"])) == parts
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_by_is_read(spec, parts):
 )
 def test_unusable_by_is_refused(spec, message):
     with pytest.raises(ValueError, match=message):
-        parse_by(spec, ["case", "centre", "age"])
+        parse_by(spec, ["centre", "age"])
 
 
 SITES = ["site10", "missing", "site2", "Site1", "site2"]
