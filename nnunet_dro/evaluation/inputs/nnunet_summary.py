@@ -146,14 +146,15 @@ class _Entry:
 
     pair: PairOfFiles
     counts: Mapping[str, tuple[int, int, int]]  # label to voxels of reference, prediction and both
-    contradictions: tuple[str, ...]  # between the counts, in words
 
 
 def _entries(path: Path, labels: Labels | None) -> list[_Entry]:
     """What the file says of every case, sorted by case."""
     try:
         stored = read_json(path)["metric_per_case"]
-        entries = [_entry(case, labels) for case in stored]
+        entries = [_entry(case, labels, path) for case in stored]
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"`prediction` must be a file or folder, got {str(path)!r}, which does not exist. "
@@ -173,15 +174,6 @@ def _entries(path: Path, labels: Labels | None) -> list[_Entry]:
         raise ValueError(
             f"`prediction` must have cases, got none in {str(path)!r}. Predict and evaluate again."
         )
-    contradictions = [text for entry in entries for text in entry.contradictions]
-    if contradictions:
-        raise InputError(
-            "prediction",
-            must="have counts that fit",
-            got=f"{contradictions[0]} in {str(path)!r}",
-            cure="Let nnU-Net evaluate again.",
-        )
-
     entries.sort(key=lambda entry: entry.pair.case)
     twice = repeated(entry.pair.case for entry in entries)
     if twice:
@@ -201,8 +193,11 @@ def _is_of_version_1(path: Path) -> bool:
     return isinstance(results, Mapping) and "all" in results
 
 
-def _entry(stored: Mapping[str, Any], labels: Labels | None) -> _Entry:
-    """An entry from what the file has of it; fails where that is something else."""
+def _entry(stored: Mapping[str, Any], labels: Labels | None, path: Path) -> _Entry:
+    """An entry from what the file has of it; fails where that is something else.
+
+    An `InputError` says that its counts contradict each other.
+    """
     reference = stored["reference_file"]
     prediction = stored["prediction_file"]
     # The file may come from another system.
@@ -210,7 +205,6 @@ def _entry(stored: Mapping[str, Any], labels: Labels | None) -> _Entry:
     pair = PairOfFiles(case_named(file_name) or file_name, Path(reference), Path(prediction))
 
     counts = {}
-    contradictions = []
     for label, metrics in _stored_labels(stored["metrics"], labels).items():
         tp, fp, fn = (_count(metrics[name]) for name in ("TP", "FP", "FN"))
         counts[label] = (tp + fn, tp + fp, tp)
@@ -221,10 +215,14 @@ def _entry(stored: Mapping[str, Any], labels: Labels | None) -> _Entry:
                 continue
             total = _count(metrics[sum_name])
             if total != tp + n:
-                contradictions.append(
-                    f"TP {tp} + {name} {n} and {sum_name} {total} for {label} of {pair.case!r}"
+                sums = f"TP {tp} + {name} {n} and {sum_name} {total}"
+                raise InputError(
+                    "prediction",
+                    must="have counts that fit",
+                    got=f"{sums} for {label} of {pair.case!r} in {str(path)!r}",
+                    cure="Let nnU-Net evaluate again.",
                 )
-    return _Entry(pair, counts, tuple(contradictions))
+    return _Entry(pair, counts)
 
 
 def _stored_labels(
