@@ -23,8 +23,8 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import Labels
-from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, labels_of, read_pair
+from nnunet_dro.evaluation.scoring.label_maps import Labels, grid_of_image
+from nnunet_dro.evaluation.scoring.map_pairs import labels_of, read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import (
     PLANES,

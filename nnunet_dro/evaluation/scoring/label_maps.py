@@ -135,13 +135,6 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     return voxels, grid
 
 
-def read_grid(path: Path, reader: Reader | None) -> Grid:
-    """Where the voxels of an image lie: of a file, or of a folder with a DICOM series."""
-    if path.is_dir():
-        return read_series(path)[1]
-    return _read_voxels(path, reader)[1]
-
-
 def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
     """Values that are integers, but for the rounding of scaled ones, as integers."""
     if np.issubdtype(values.dtype, np.integer):
@@ -332,3 +325,12 @@ def read_labels(path: Path) -> Labels:
         return Labels.from_dataset_json(dataset)
     except ValueError as error:
         raise ValueError(f"{error} The file is {str(path)!r}.") from error
+
+
+def grid_of_image(image: Path | None, labels: Labels | None) -> Grid | None:
+    """The grid of the image of a case: a file, or a folder with a DICOM series; None for none."""
+    if image is None:
+        return None
+    if image.is_dir():
+        return read_series(image)[1]
+    return _read_voxels(image, labels.reader if labels else None)[1]

@@ -18,7 +18,6 @@ from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import (
     LabelMap,
     Labels,
-    read_grid,
     read_label_map,
     read_labels,
 )
@@ -84,13 +83,6 @@ def read_pair(
         values, grid_of_stack = laid_on(stack, grid)
         maps[path] = LabelMap(values, grid_of_stack)
     yield from (maps[path] for path in files)
-
-
-def grid_of_image(image: Path | None, labels: Labels | None) -> Grid | None:
-    """The grid of the image of a case: a file, or a folder with a DICOM series; None for none."""
-    if image is None:
-        return None
-    return read_grid(image, labels.reader if labels else None)
 
 
 def labels_of(dataset_json: Path | None, references: Collection[Path]) -> Labels | None:

@@ -15,9 +15,9 @@ from nnunet_dro.evaluation.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.dicom import DICOM_ENDING
 from nnunet_dro.evaluation.scoring.foreground import Foreground, Runs
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
-from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.scoring.label_maps import Labels, grid_of_image
 from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
-from nnunet_dro.evaluation.scoring.map_pairs import grid_of_image, read_pair
+from nnunet_dro.evaluation.scoring.map_pairs import read_pair
 from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS
