@@ -282,7 +282,7 @@ def _filled(options: Mapping[str, Any], section: str) -> dict[str, Any]:
     kind = SECTIONS[section]
     filled: dict[str, Any] = {}
     for name, entry in declared(kind).items():
-        if getattr(kind, entry.field) is None:
+        if getattr(kind, entry.field) is None and name not in options:
             filled[name] = None
     return {**filled, **options}
 
