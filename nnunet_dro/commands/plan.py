@@ -109,7 +109,7 @@ def _parsed(text: str) -> "Requirement":
 def _table_of_measurements(requirement: "Requirement", options: _Options) -> "RenderableType":
     """How many cases the bound of a mean or of a typical difference needs, if as expected."""
     from nnunet_dro.evaluation.judging.power import expected_of
-    from nnunet_dro.evaluation.report.power_table import power_table
+    from nnunet_dro.evaluation.report.command_tables import power_table
 
     expected = expected_of(requirement, options.expect, options.spread)
     requirement = _with_least(requirement, "n")

@@ -3,7 +3,7 @@
 Folds, columns of cases, plans.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -19,6 +19,12 @@ from nnunet_dro.evaluation.judging.planning import (
     chance_of_failures,
     is_of_failures,
     worse_allowed,
+)
+from nnunet_dro.evaluation.judging.power import (
+    MOST_CASES,
+    Expected,
+    cases_for_chance,
+    chance_to_meet,
 )
 from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.report.formatting import (
@@ -40,6 +46,9 @@ _FAILING = {
 
 #: The table of a plan goes up to this number of cases that miss the bound.
 MOST_WORSE = 3
+
+#: The chances for which the numbers of cases are shown.
+_CHANCES = (0.5, 0.8, 0.9)
 
 
 def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableType:
@@ -116,18 +125,13 @@ def plan_table(
         expected_share: That of the cases that fail, if it is expected; failures only.
     """
     side = "below" if requirement.end == "low" else "above"
-
-    def n_with_label(n: int) -> int:
-        return cases_with_label(n, share or 1.0)
+    known_share = share or 1.0
 
     def most_worse(n: int) -> str:
-        n_worse = worse_allowed(requirement, n_with_label(n))
+        n_worse = worse_allowed(requirement, cases_with_label(n, known_share))
         return str(n_worse) if n_worse >= 0 else "the requirement cannot be met"
 
-    columns: list[Any] = [(Column(f"{noun} in each stratum"), str)]
-    if share is not None and share < 1:
-        title = f"with the label ({100 * LABEL_SURE:g} % sure)"
-        columns.append((Column(title), lambda n: str(n_with_label(n))))
+    columns = _size_columns(noun, known_share)
     title = f"{noun} that may be {side} {requirement.bound}"
     if is_of_failures(requirement):
         title = _FAILING.get(requirement.statistic, f"{noun} that may fail")
@@ -135,8 +139,8 @@ def plan_table(
     if expected_share is not None:
 
         def chance(n: int) -> str:
-            met = chance_of_failures(requirement, n_with_label(n), expected_share)
-            return f"{100 * met:.0f} %"
+            n_with_label = cases_with_label(n, known_share)
+            return _per_cent(chance_of_failures(requirement, n_with_label, expected_share))
 
         columns.append((Column(f"chance, if {100 * expected_share:g} % do"), chance))
 
@@ -188,8 +192,49 @@ def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], shown: tuple[Col
     return Table.of("", columns, records)
 
 
+def power_table(
+    requirement: Requirement, expected: Expected, sizes: list[int], *, share: float
+) -> RenderableType:
+    """How likely numbers of cases are to meet a requirement on a mean or a typical difference.
+
+    For rich's console. Beside the given sizes stand those with a chance of 50, 80 and 90 %, if they
+    are not too many. ``share`` is that of the cases that have the label.
+    """
+    needed = [cases_for_chance(requirement, expected, chance) for chance in _CHANCES]
+    planned = set(sizes)
+    for n in needed:
+        if n is not None:
+            planned.add(cases_to_collect(n, share))
+
+    def chance(n: int) -> str:
+        return _per_cent(chance_to_meet(requirement, expected, cases_with_label(n, share)))
+
+    columns = [*_size_columns("cases", share), (Column("chance that it is met"), chance)]
+    blocks: list[Block] = [Heading(requirement.text)]
+    if planned:
+        blocks.append(Table.of("", columns, sorted(planned)))
+    about = say("power", expected=expected, are_too_many=None in needed, most=MOST_CASES)
+    blocks.append(Prose(about, kind=""))
+    return printed(blocks)
+
+
+def _size_columns(noun: str, share: float) -> list[tuple[Column, Callable[[int], str]]]:
+    """The number of cases, and how many of them have the label, if not all do."""
+    columns: list[tuple[Column, Callable[[int], str]]] = [
+        (Column(f"{noun} in each stratum"), str),
+    ]
+    if share < 1:
+        title = f"with the label ({100 * LABEL_SURE:g} % sure)"
+        columns.append((Column(title), lambda n: str(cases_with_label(n, share))))
+    return columns
+
+
 def _chance(column: str, row: Any) -> str:
-    return f"{100 * float(row[column]):.0f} %"
+    return _per_cent(float(row[column]))
+
+
+def _per_cent(chance: float) -> str:
+    return f"{100 * chance:.0f} %"
 
 
 def planned_sizes(requirement: Requirement, sizes: list[int], *, share: float | None) -> list[int]:
