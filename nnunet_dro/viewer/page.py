@@ -12,7 +12,13 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.gallery import Choice, by_urgency, score_text, worst_with_files
+from nnunet_dro.evaluation.report.gallery import (
+    Choice,
+    by_picture,
+    by_urgency,
+    score_text,
+    worst_with_files,
+)
 from nnunet_dro.evaluation.result_files import VIEWER_PAGE
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import count, name_some
@@ -198,18 +204,17 @@ def _digest(text: str) -> str:
 
 def _steps(evaluation: Evaluation, choices: Sequence[Choice]) -> list[dict[str, Any]]:
     """What the reader steps through: a case and a label, with the reasons for which it is here."""
-    steps: dict[tuple[str, str], dict[str, Any]] = {}
-    for choice in choices:
-        key = (choice.case, choice.label)
-        if key not in steps:
-            steps[key] = {
-                "case": choice.case,
-                "label": choice.label,
-                "score": score_text(choice, evaluation),
-                "strata": [],
+    steps = []
+    for (case, label), same_picture in by_picture(choices).items():
+        steps.append(
+            {
+                "case": case,
+                "label": label,
+                "score": score_text(same_picture[0], evaluation),
+                "strata": [choice.reason for choice in same_picture],
             }
-        steps[key]["strata"].append(choice.reason)
-    return list(steps.values())
+        )
+    return steps
 
 
 def _cases(evaluation: Evaluation, shown: ShownCases) -> dict[str, Any]:

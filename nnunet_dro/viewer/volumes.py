@@ -3,7 +3,6 @@
 import base64
 import gzip
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.arrays import FloatArray
-from nnunet_dro.evaluation.report.gallery import Choice, read_case, worst_place
+from nnunet_dro.evaluation.report.gallery import (
+    Choice,
+    labels_by_case,
+    read_case,
+    worst_place,
+)
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.readers import reader_for
@@ -84,11 +88,6 @@ def packed_volumes(
     """
     reader = reader_for(files[0], labels.reader)
     grid, reference, prediction = read_case(files, labels, images[0])
-    has_ignored = False
-    if labels.ignore is not None:
-        ignored = reference == labels.ignore
-        prediction = np.where(ignored, 0, prediction)
-        has_ignored = bool(ignored.any())
 
     values: list[int] = []
     for name in wanted:
@@ -116,7 +115,7 @@ def packed_volumes(
         labels=_whole_labels(labels, wanted, (reference, prediction), box),
         is_flat=grid.shape[0] == 1,
         is_cut=is_cut,
-        has_ignored=has_ignored,
+        has_ignored=labels.ignore is not None and bool((reference == labels.ignore).any()),
         shape=tuple(int(n) for n in reference[box].shape[::-1]),
     )
 
@@ -297,10 +296,7 @@ def shown_cases(
     Raises:
         ValueError: If there is no room for a single case.
     """
-    wanted: dict[str, list[str]] = defaultdict(list)
-    for choice in choices:
-        if choice.label not in wanted[choice.case]:
-            wanted[choice.case].append(choice.label)
+    wanted = labels_by_case(choices)
     # All images are looked for before the first is read: a missing one is told at once.
     channels = {case: find_channels(images, case) for case in wanted}
     room = int(most_mb * MB) - frame_bytes

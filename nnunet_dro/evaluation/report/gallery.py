@@ -151,7 +151,32 @@ def worst_with_files(
     labels = labels or labels_by_value(evaluation.labels)
 
     choices = worst_cases(evaluation, per_stratum=per_stratum)
-    return labels, files, [choice for choice in choices if choice.case in files]
+    choices = [choice for choice in choices if choice.case in files]
+    for choice in choices:
+        if choice.label not in labels.values:
+            raise InputError(
+                "labels",
+                must="have the values of every label",
+                got=f"none of {choice.label!r}",
+                cure="Add them.",
+            )
+    return labels, files, choices
+
+
+def by_picture(choices: Sequence[Choice]) -> dict[tuple[str, str], list[Choice]]:
+    """The choices of each case and label, which are shown together."""
+    choices_by_picture: dict[tuple[str, str], list[Choice]] = defaultdict(list)
+    for choice in choices:
+        choices_by_picture[choice.case, choice.label].append(choice)
+    return choices_by_picture
+
+
+def labels_by_case(choices: Sequence[Choice]) -> dict[str, list[str]]:
+    """Case to the labels that it is shown for: its files are read once for all of them."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for case, label in by_picture(choices):
+        names[case].append(label)
+    return names
 
 
 def pictures_of(
@@ -167,15 +192,10 @@ def pictures_of(
     appears once.
     """
     labels, files, choices = worst_with_files(evaluation, per_stratum)
-    choices_by_picture = _by_picture(choices, labels)
-
-    # All pictures of a case are made at once, so that its files are read once.
-    names_by_case: dict[str, list[str]] = defaultdict(list)
-    for case, label in choices_by_picture:
-        names_by_case[case].append(label)
+    choices_by_picture = by_picture(choices)
 
     planes: dict[tuple[str, str], tuple[Plane, ...]] = {}
-    for case, names in names_by_case.items():
+    for case, names in labels_by_case(choices).items():
         planes_by_label = _case_planes(find_image(images, case), files[case], labels, names)
         planes |= {(case, name): planes_by_label[name] for name in names}
         progress(len(planes), len(choices_by_picture))
@@ -194,27 +214,13 @@ def pictures_of(
     return entries
 
 
-def _by_picture(choices: Sequence[Choice], labels: Labels) -> dict[tuple[str, str], list[Choice]]:
-    """The choices of each case and label, which one picture shows."""
-    by_picture: dict[tuple[str, str], list[Choice]] = defaultdict(list)
-    for choice in choices:
-        if choice.label not in labels.values:
-            raise InputError(
-                "labels",
-                must="have the values of every label",
-                got=f"none of {choice.label!r}",
-                cure="Add them.",
-            )
-        by_picture[choice.case, choice.label].append(choice)
-    return by_picture
-
-
 def read_case(
     files: tuple[Path, Path], labels: Labels, image: Path
 ) -> tuple[Grid, npt.NDArray[Any], npt.NDArray[Any]]:
     """The grid and the values of a reference, and the values of the prediction on it.
 
-    DICOM segmentations are laid on the grid of the image.
+    DICOM segmentations are laid on the grid of the image. The prediction is 0 where the reference
+    has the value to ignore.
     """
     grid = None
     if is_dicom(files[0]):
@@ -227,6 +233,8 @@ def read_case(
         files[1],
         files[0],
     )
+    if labels.ignore is not None:
+        aligned = np.where(reference.values == labels.ignore, 0, aligned)
     return reference.grid, reference.values, aligned
 
 
@@ -256,8 +264,6 @@ def _case_planes(
     """The planes of some labels of a case, its maps and its image turned to face the reader."""
     reader = reader_for(files[0], labels.reader)
     grid, reference, prediction = read_case(files, labels, image)
-    if labels.ignore is not None:
-        prediction = np.where(reference == labels.ignore, 0, prediction)
 
     orientation = Orientation.of(grid)
     grey = orientation.apply(grey_levels(read_onto(image, grid, files[0], reader)))
