@@ -10,11 +10,10 @@ from markupsafe import Markup
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.figures import cases_by_stratum, distribution
+from nnunet_dro.evaluation.report.figures import cases_by_stratum, distribution, quantile_curves
 from nnunet_dro.evaluation.report.formatting import metric_title, metrics_of, shown
 from nnunet_dro.evaluation.report.further_tables import false_positive_table
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
-from nnunet_dro.evaluation.report.quantile_plot import quantile_curves
 from nnunet_dro.evaluation.report.scatter_plots import against_volume
 from nnunet_dro.evaluation.report.shown_cases import ShownCases
 from nnunet_dro.evaluation.report.views import EvaluationView

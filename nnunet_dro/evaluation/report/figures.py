@@ -1,4 +1,4 @@
-"""The figure of the cases of every stratum: a dot per case, and marks of their distribution."""
+"""The figures of the cases of every stratum: dots with marks, and quantile functions."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +24,14 @@ _HALF = 21.0
 
 #: The marks of a row of `distribution`.
 _MARKS = ("mean", "p5", "p25", "median", "p75")
+
+#: Points of a curve: enough for every per cent of the cases, and what can be told apart where there
+#: are many curves.
+_MOST_POINTS = 201
+_POINTS_OF_MANY = 101
+_MANY_CURVES = 12
+
+_DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
 
 @dataclass(frozen=True)
@@ -289,3 +297,46 @@ def swarm(positions: FloatArray, *, size: float = 5.6, half: float = _HALF - 3) 
         most_steps = max(int(np.abs(steps).max()), 1)
         offsets[inside] = steps * min(size, half / most_steps)
     return offsets
+
+
+def quantile_curves(
+    strata: Sequence[StratumCases], metric: Metric, *, label: str, unit: str = "case"
+) -> Markup:
+    """A curve per stratum: the value (y) that a share of its cases or patients (x) does not exceed.
+
+    Values between those of cases are interpolated, as those of percentiles are.
+    """
+    values = [float(value) for stratum in strata for value in stratum.values]
+    x, y = svg.scales((0, 100), svg.value_range(values, fraction=metric.is_bounded))
+    parts = svg.axes(
+        x,
+        y,
+        f"share of {unit}s (%)",
+        fmt.metric_title(metric),
+        x_ticks=(5, 10, 25, 50, 75, 100),
+        x_kind="grid percentile",
+    )
+
+    most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
+    for stratum in strata:
+        ordered = np.sort(stratum.values)
+        if not len(ordered):
+            continue
+        n_points = min(max(len(ordered), 2), most_points)
+        shares = np.linspace(0, 1, n_points)
+        heights = np.quantile(ordered, shares)
+
+        points = []
+        for share, height in zip(shares, heights, strict=True):
+            points.append((x(100 * share), y(height)))
+        colour, dashes = looks_of(stratum.index)
+        parts.append(svg.curve(points, colour, dashes))
+
+    return svg.figure(parts, label=f"{metric.title} of {label}: quantile function per stratum")
+
+
+def looks_of(index: int) -> tuple[str, str]:
+    """The colour and the dashes of the curve of the stratum of this index."""
+    colour = f"s{index % svg.N_COLOURS}"
+    dashes = _DASHES[index % len(_DASHES)]
+    return colour, dashes

@@ -1,6 +1,6 @@
 """The other tables of evaluations and comparisons.
 
-Lesions, false positives, differences, and the bounds that verdicts rest on.
+Lesions, false positives, how far strata lie apart, differences, and the bounds of verdicts.
 """
 
 import math
@@ -29,6 +29,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED_DIFFERENCE,
     STATISTICS,
     n_units,
+    whole,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Cell, Column, Table
@@ -43,6 +44,20 @@ _UNITS = {"mm3": "mm³", "voxels": "voxels"}
 
 #: The signs of notable differences.
 _ARROWS = {"better": "▲ ", "worse": "▼ ", "": ""}
+
+#: Column of the frame to that of the table, with what it is.
+_EQUITY = {
+    "mean": ("Mean", "mean of all cases of the strata"),
+    "range": ("Range", "largest mean of a stratum less the smallest one"),
+    "sd": ("SD", "standard deviation of the strata's means"),
+    "equity_scaled_mean": (
+        "Equity-scaled",
+        "mean / (1 + sum of the distances between the strata's means and the mean)",
+    ),
+    "sd_scaled_mean": ("SD-scaled", "mean / (1 + SD)"),
+}
+
+_EQUITY_INTERVAL = "In brackets: 95 % interval. Where it begins at 0, all strata may be alike."
 
 
 def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
@@ -115,6 +130,42 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
             (Column("Largest in", "text"), lambda record: str(record["max_case"])),
         ]
     return Table.of("False positives per label", columns, records)
+
+
+def equity_tables(equity: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
+    """A table per attribute; none where nothing divides the cases.
+
+    Args:
+        equity: From `equity`.
+        scores: The scores, which tell the unit of distances.
+    """
+    groups = equity.groupby("attribute", sort=False)
+    return [_equity_table(rows, scores) for _, rows in groups]
+
+
+def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
+    def metric_of(record: Record) -> Metric:
+        return fmt.metric_named(str(record["metric"]), scores)
+
+    def estimate(name: str, record: Record) -> Cell:
+        return estimate_cell(name, metric_of(record), record)
+
+    columns = [
+        *name_columns(["label"]),
+        (Column("Metric", "name"), lambda row: fmt.metric_title(metric_of(row))),
+        (Column("Strata"), lambda row: str(whole(row, "n_strata"))),
+    ]
+    for name, (title, hint) in _EQUITY.items():
+        columns.append((Column(title, hint=hint), partial(estimate, name)))
+
+    attribute = fmt.attribute_title(str(rows["attribute"].iloc[0]))
+    meanings = [f"{title}: {hint}." for title, hint in _EQUITY.values()]
+    return Table.of(
+        f"{attribute}: how far the strata lie apart",
+        columns,
+        in_order(rows, ["label", "metric"]),
+        notes=(_EQUITY_INTERVAL, *meanings),
+    )
 
 
 def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[str]) -> Table:

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from nnunet_dro.evaluation.report.figures import looks_of
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
 from nnunet_dro.evaluation.report.further_tables import bounds_for_verdicts
-from nnunet_dro.evaluation.report.quantile_plot import looks_of
 from nnunet_dro.evaluation.report.statistic_columns import SHADES, SPREAD_SHADES
 from nnunet_dro.evaluation.report.views import StrataView
 from nnunet_dro.evaluation.report.words import say

@@ -13,7 +13,6 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.report.equity_tables import equity_tables
 from nnunet_dro.evaluation.report.failure_blocks import failure_sentences
 from nnunet_dro.evaluation.report.findings import (
     all_notes,
@@ -23,7 +22,7 @@ from nnunet_dro.evaluation.report.findings import (
     requirement_notes,
 )
 from nnunet_dro.evaluation.report.formatting import metrics_of
-from nnunet_dro.evaluation.report.further_tables import lesion_tables
+from nnunet_dro.evaluation.report.further_tables import equity_tables, lesion_tables
 from nnunet_dro.evaluation.report.gains import Verdict, verdicts
 from nnunet_dro.evaluation.report.strata_tables import NAMES, StrataRows
 from nnunet_dro.evaluation.scoring.metrics import Metric

@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.report import figures
-from nnunet_dro.evaluation.report.figures import distribution, swarm
+from nnunet_dro.evaluation.report.figures import distribution, quantile_curves, swarm
 from nnunet_dro.evaluation.report.forest_plot import forest
-from nnunet_dro.evaluation.report.quantile_plot import quantile_curves
 from nnunet_dro.evaluation.report.scatter_plots import against_volume, paired
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
