@@ -147,21 +147,8 @@ class _FittingTable:
                 beside = [] if is_spared else row[n].beside
                 cells.append(_cell(row[n], beside, between))
             kind = table.row_kinds[place] if table.row_kinds else ""
-            style = _STYLES.get(kind, "")
-            drawn.add_row(*cells, style=style, end_section=self._ends_section(place))
+            drawn.add_row(*cells, style=_STYLES.get(kind, ""))
         return drawn
-
-    def _ends_section(self, place: int) -> bool:
-        """Whether the row at this place is the last one of a name that spans rows."""
-        rows = self.table.rows
-        if self.table.n_names < 2:
-            return False
-        if place + 1 == len(rows):
-            return True
-
-        name = rows[place][0].text
-        next_name = rows[place + 1][0].text
-        return name != next_name
 
 
 def _divide(
