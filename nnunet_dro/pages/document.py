@@ -3,7 +3,7 @@
 HTML, Markdown, LaTeX and the terminal print the same blocks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -197,12 +197,8 @@ def hints_of(columns: Iterable[Column]) -> list[str]:
     return [f"{column.title}: {column.hint}." for column in columns if column.hint]
 
 
-def with_keys_once(blocks: Sequence[Block]) -> Iterator[tuple[Block, list[str]]]:
-    """Blocks, and of tables what of their `Table.key` no table before has said."""
-    said: set[str] = set()
-    for block in blocks:
-        key = []
-        if isinstance(block, Table):
-            key = [sentence for sentence in block.key if sentence not in said]
-            said.update(key)
-        yield block, key
+def unsaid(sentences: Iterable[str], said: set[str]) -> list[str]:
+    """Those sentences that have not been said above; they have been from now on."""
+    new = [sentence for sentence in sentences if sentence not in said]
+    said.update(new)
+    return new

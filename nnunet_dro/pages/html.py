@@ -20,7 +20,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Note, Prose
+from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Note, Prose, unsaid
 from nnunet_dro.pages.pictures import Picture
 
 #: What a browser may load into a page: its own styles, scripts and pictures, and nothing from
@@ -209,10 +209,7 @@ def html(blocks: Sequence[Block]) -> list[Markup]:
         elif isinstance(block, Prose):
             parts.append(macros.prose(block))
         else:
-            key = [
-                sentence for sentence in (*block.notes_below, *block.notes) if sentence not in said
-            ]
-            said.update(key)
+            key = unsaid((*block.notes_below, *block.notes), said)
             parts.append(macros.table(block, key))
     close(0)
     return parts

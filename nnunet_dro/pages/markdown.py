@@ -13,7 +13,7 @@ from nnunet_dro.pages.document import (
     Note,
     Prose,
     Table,
-    with_keys_once,
+    unsaid,
 )
 
 #: Entities, not backslashes, for what begins HTML: every flavour of Markdown knows them.
@@ -28,10 +28,11 @@ def markdown(blocks: Sequence[Block], *, level: int = 2) -> str:
     ``level`` is that of the headings of tables.
     """
     paragraphs = []
-    for _, run in groupby(with_keys_once(blocks), key=lambda entry: _run_of(entry[0])):
+    said: set[str] = set()
+    for _, run in groupby(blocks, key=_run_of):
         lines = []
-        for block, key in run:
-            lines += _printed(block, key, level)
+        for block in run:
+            lines += _printed(block, said, level)
         paragraphs.append("\n".join(lines))
 
     text = "\n\n".join(paragraphs).strip()
@@ -55,8 +56,11 @@ def _run_of(block: Block) -> object:
     return id(block)
 
 
-def _printed(block: Block, key: Sequence[str], level: int) -> list[str]:
-    """The lines of a block; the last one is empty where a blank line has to follow."""
+def _printed(block: Block, said: set[str], level: int) -> list[str]:
+    """The lines of a block; the last one is empty where a blank line has to follow.
+
+    Tables lack what tables above have said, to which they add.
+    """
     match block:
         case Heading():
             return [f"{'#' * block.level} {escape(block.text)}", ""]
@@ -73,7 +77,7 @@ def _printed(block: Block, key: Sequence[str], level: int) -> list[str]:
         case Note():
             return [f"> {escape(block.text)}  "]
         case Table():
-            return _table(block, key, level)
+            return _table(block, unsaid(block.key, said), level)
         case Figure():
             return []
 

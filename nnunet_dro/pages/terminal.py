@@ -11,7 +11,17 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nnunet_dro.naming import NO_VALUE, plain
-from nnunet_dro.pages.document import Block, Cell, Column, Heading, Note, Prose, Table, hints_of
+from nnunet_dro.pages.document import (
+    Block,
+    Cell,
+    Column,
+    Heading,
+    Note,
+    Prose,
+    Table,
+    hints_of,
+    unsaid,
+)
 
 #: Words for the looks of a cell or a row to styles.
 _STYLES = {
@@ -103,10 +113,7 @@ class _FittingTable:
             key = [*self.table.notes, *hints_of(shown)]
         if lacks_spare and self._has_spare_entries():
             key.append("A wider terminal shows more.")
-
-        new = [sentence for sentence in key if sentence not in self.said]
-        self.said.update(new)
-        return new
+        return unsaid(key, self.said)
 
     def _has_spare_entries(self) -> bool:
         """Whether anything stands below the entries of a column that can be spared."""
