@@ -1,7 +1,7 @@
 """What figures in SVG are made of: scales, axes, marks and curves."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -190,6 +190,19 @@ def axes(
         text(4, 11, y_title, kind="axis"),
     ]
     return [*grid, *grid_numbers, *rules, *rule_numbers, *titles]
+
+
+def ticks_below(
+    x: Scale, top: float, bottom: float, *, at_most: int = 6, at_zero: str = "grid"
+) -> Iterator[Markup]:
+    """The rules of a horizontal scale without `axes`, and its numbers below them.
+
+    ``at_zero`` is the kind of the rule at 0.
+    """
+    for tick in x.ticks(at_most):
+        place = x(tick)
+        yield line(place, top, place, bottom, "grid" if tick else at_zero)
+        yield text(place, bottom + 15, tick_text(tick), anchor="middle")
 
 
 def figure(

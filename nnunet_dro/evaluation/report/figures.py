@@ -1,7 +1,7 @@
 """The figures of the cases of every stratum: dots with marks, and quantile functions."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,7 +141,10 @@ def distribution(
     x = svg.Scale(low, high, _SIDE, svg.WIDTH - _SIDE)
     height = _TOP + _ROW * len(strata) + _BOTTOM
 
-    parts = [*_axis(x, height, fmt.metric_title(metric))]
+    parts = [
+        *svg.ticks_below(x, _TOP + 18, height - _BOTTOM),
+        svg.text(svg.WIDTH / 2, height - 5, fmt.metric_title(metric), anchor="middle", kind="axis"),
+    ]
     for n_above, stratum in enumerate(strata):
         parts += _row(
             stratum,
@@ -157,15 +160,6 @@ def distribution(
         columns=[column],
         height=height,
     )
-
-
-def _axis(x: svg.Scale, height: float, title: str) -> Iterator[Markup]:
-    """The grid behind the rows, the ticks and the title of the axis."""
-    for tick in x.ticks():
-        place = x(tick)
-        yield svg.line(place, _TOP + 18, place, height - _BOTTOM, "grid")
-        yield svg.text(place, height - _BOTTOM + 15, svg.tick_text(tick), anchor="middle")
-    yield svg.text(svg.WIDTH / 2, height - 5, title, anchor="middle", kind="axis")
 
 
 def about_distribution(metric: Metric, at_most: int | None = None, *, unit: str = "case") -> str:

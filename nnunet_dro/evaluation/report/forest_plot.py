@@ -55,7 +55,7 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
         directions = "better to the left, worse to the right"
 
     parts = [
-        *_axis(x, bottom),
+        *svg.ticks_below(x, _ABOVE, bottom, at_most=5, at_zero="zero"),
         *_lines(records, estimates, x, metric),
         svg.text(
             _LEFT,
@@ -84,25 +84,6 @@ def _scale(differences: Sequence[float]) -> svg.Scale:
         _LEFT,
         svg.WIDTH - _RIGHT,
     )
-
-
-def _axis(x: svg.Scale, bottom: float) -> Iterator[Markup]:
-    for tick in x.ticks(5):
-        place = x(tick)
-        kind = "grid" if tick else "zero"
-        yield svg.line(
-            place,
-            _ABOVE,
-            place,
-            bottom,
-            kind,
-        )
-        yield svg.text(
-            place,
-            bottom + 15,
-            svg.tick_text(tick),
-            anchor="middle",
-        )
 
 
 def _lines(
