@@ -46,12 +46,6 @@ class CommonGround:
         """
         return self.laid_out(scores, scores[column].to_numpy(dtype=np.float64))
 
-    def align_all(
-        self, scores: pd.DataFrame, columns: Sequence[str]
-    ) -> list[npt.NDArray[np.float64]]:
-        """Several columns of the scores; see `align`."""
-        return [self.align(scores, column) for column in columns]
-
     def laid_out(
         self, scores: pd.DataFrame, numbers: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:

@@ -5,7 +5,8 @@ Tables, a model card and what a reporting guideline asks, from one evaluation.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -217,21 +218,18 @@ def _template(name: str) -> Template:
 
 def _table(frame: pd.DataFrame) -> str:
     """A table in Markdown, whose cells cannot leave it."""
-
-    def entry_in(name: str) -> Callable[[Mapping[str, Any]], str]:
-        def entry(row: Mapping[str, Any]) -> str:
-            value = row[name]
-            return written(value, ".3g") if isinstance(value, float) else str(value)
-
-        return entry
-
     columns = []
     for name in map(str, frame):
         kind = "num" if is_numeric_dtype(frame[name]) else "text"
-        columns.append((Column(name, kind), entry_in(name)))
+        columns.append((Column(name, kind), partial(_entry, name)))
 
     table = Table.of("", columns, frame.to_dict("records"))
     return markdown([table]).strip()
+
+
+def _entry(column: str, row: Mapping[str, Any]) -> str:
+    value = row[column]
+    return written(value, ".3g") if isinstance(value, float) else str(value)
 
 
 def table_one(evaluation: Evaluation) -> pd.DataFrame:

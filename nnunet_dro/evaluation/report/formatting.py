@@ -80,10 +80,7 @@ def metric_title(metric: Metric) -> str:
 
 def shown(values: "pd.Series[float]", metric: Metric) -> list[float]:
     """Values as they are shown: fractions in per cent, distances in mm."""
-    numbers = values.astype(float)
-    if metric.unit == "fraction":
-        numbers = numbers * 100
-    return numbers.tolist()
+    return (values.astype(float) * scaled(1.0, metric)).tolist()
 
 
 def estimate(row: Record, column: str) -> tuple[float, float, float]:

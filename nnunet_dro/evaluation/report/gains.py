@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison, notable
 from nnunet_dro.evaluation.report import formatting as fmt
@@ -230,16 +231,16 @@ def _extremes(changes: Sequence[Change]) -> dict[Change, str]:
     with_interval = [change for change in chosen if change.has_interval]
     better = [change for change in chosen if change.is_better]
     told = {}
-    most = max(better or with_interval or chosen, key=_gain)
+    most = max(better or with_interval or chosen, key=attrgetter("gain"))
     if most.gain > 0:
         told[most] = "gains most"
-    least = _clearest_loss(changes) or min(with_interval or chosen, key=_gain)
+    least = _clearest_loss(changes) or min(with_interval or chosen, key=attrgetter("gain"))
     # What is printed as 0.0 is no loss.
     if least.gain < 0 and round(fmt.scaled(least.gain, least.metric), 1):
         told[least] = "loses most"
     falls = [change for change in changes if change.is_fall]
     if falls:
-        fallen = min(falls, key=_gain)
+        fallen = min(falls, key=attrgetter("gain"))
         told.setdefault(fallen, f"falls most in its {STATISTICS[fallen.statistic].phrase}")
 
     # Robust training is for the worst stratum: a gain elsewhere must not hide its change.
@@ -250,15 +251,11 @@ def _extremes(changes: Sequence[Change]) -> dict[Change, str]:
     return told
 
 
-def _gain(change: Change) -> float:
-    return change.gain
-
-
 def _clearest_loss(changes: Sequence[Change]) -> Change | None:
     """The largest loss that is no chance by its interval, in a stratum if it shows in any."""
     worse = [change for change in changes if change.is_worse]
     in_strata = [change for change in worse if change.is_in_stratum]
-    return min(in_strata or worse, key=_gain, default=None)
+    return min(in_strata or worse, key=attrgetter("gain"), default=None)
 
 
 def _finding(change: Change, verb: str) -> Note:
