@@ -106,15 +106,10 @@ def _scores(
     for column in counts:
         columns[column] = ground.align(scores, column).ravel()
 
-    n_cases = len(ground.cases)
-    n_labels = len(ground.labels)
-    case_of_row = np.repeat(np.arange(n_cases), n_labels)
-    label_of_row = np.tile(np.arange(n_labels), n_cases)
-    names = {
-        "case": pd.Categorical.from_codes(case_of_row, pd.Index(ground.cases)),
-        "label": pd.Categorical.from_codes(label_of_row, pd.Index(ground.labels)),
-    }
-    return pd.DataFrame(names | columns)
+    names = {"case": ground.cases, "label": ground.labels}
+    levels = [pd.CategoricalIndex(level, categories=level) for level in names.values()]
+    rows = pd.MultiIndex.from_product(levels, names=list(names))
+    return rows.to_frame(index=False).assign(**columns)
 
 
 def _mean_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -21,19 +21,16 @@ _COMPARED_WITH_NUMBER = re.compile(r"\w+[<>]=?[^@%]*\d")
 _UNIT = re.compile(r"(%|pt|mm|ml)(@.*)?")
 
 
+#: Numbers of cases by what they are of.
+Numbers = tuple[tuple[str, int], ...]
+
+
 class Condition(NamedTuple):
     """A comparison as it is written, such as ``p5``, ``>=`` and ``0.70@95``."""
 
     statistic: str
     comparison: str
     right: str
-
-
-class Beside(NamedTuple):
-    """What is named beside the condition on a statistic; see `Requirement`."""
-
-    allowed: tuple[tuple[str, int], ...]
-    least: tuple[tuple[str, int], ...]
 
 
 def refusal(rule: str, text: str, cure: str = EXAMPLE) -> ValueError:
@@ -103,10 +100,13 @@ def _joined(words: list[str]) -> list[str]:
 
 def sort_conditions(
     conditions: list[Condition], text: str, *, counts: Collection[str]
-) -> tuple[Condition, Beside]:
+) -> tuple[Condition, Numbers, Numbers]:
     """Tell the condition on a statistic from the numbers of cases that are named beside it.
 
     Such a number is a condition on a statistic itself where there is no other one.
+
+    Returns:
+        The condition, and what is ``allowed`` and the ``least`` numbers; see `Requirement`.
     """
     kind_of_column = {f"n_{kind}": kind for kind in KINDS}
     comparisons = dict.fromkeys(kind_of_column, "<=")
@@ -147,4 +147,4 @@ def sort_conditions(
         else:
             least.append((condition.statistic, number))
 
-    return main[0], Beside(tuple(allowed), tuple(least))
+    return main[0], tuple(allowed), tuple(least)

@@ -12,7 +12,13 @@ from pathlib import Path
 
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.judging.bounds import Bound, parse_bound
-from nnunet_dro.evaluation.judging.requirement_parts import EXAMPLE, cut, refusal, sort_conditions
+from nnunet_dro.evaluation.judging.requirement_parts import (
+    EXAMPLE,
+    Numbers,
+    cut,
+    refusal,
+    sort_conditions,
+)
 from nnunet_dro.evaluation.judging.subjects import (
     COMPARISON,
     STRATA,
@@ -53,10 +59,10 @@ class Requirement:
     #: The most missed and invented labels, by kind (``missed``, ``invented``), that the requirement
     #: names beside its condition. Of a kind that it does not name, none may be left out of the
     #: statistic.
-    allowed: tuple[tuple[str, int], ...] = ()
+    allowed: Numbers = ()
     #: The least numbers (of ``n``, the cases with a value, or of ``n_patients``) that it names
     #: beside its condition. That many are enough for any statistic.
-    least: tuple[tuple[str, int], ...] = ()
+    least: Numbers = ()
     #: The confidence in per cent with which a percentile, or a difference, has to meet the bound;
     #: None for that of the cases as it is.
     confidence: float | None = None
@@ -118,12 +124,12 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
     """
     identifier, content = _cut_identifier(text)
     conditions, names = cut(content, kinds=subject.names)
-    condition, beside = sort_conditions(conditions, text, counts=subject.counts)
+    condition, allowed, least = sort_conditions(conditions, text, counts=subject.counts)
     statistic = condition.statistic
     number, at, percent = condition.right.partition("@")
 
     subject.check(statistic, text)
-    if beside.allowed and subject is COMPARISON:
+    if allowed and subject is COMPARISON:
         raise refusal(
             "allow no missed or invented labels in a comparison",
             text,
@@ -137,8 +143,8 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
         statistic=statistic,
         comparison=condition.comparison,
         bound=bound,
-        allowed=beside.allowed,
-        least=beside.least,
+        allowed=allowed,
+        least=least,
         confidence=confidence,
         identifier=identifier,
         subject=subject,
