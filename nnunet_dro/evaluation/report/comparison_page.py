@@ -67,7 +67,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 def _failures(view: ComparisonView) -> Iterator[Block]:
     """The section on failures; the verdicts in a sentence, where no failure is counted."""
-    tables = [*failure_tables(view.comparison)]
+    tables = [*failure_tables(view.source)]
     if view.failures or tables:
         yield Heading("Failures", anchor="failures", short="Failures")
     yield from view.failures
@@ -78,7 +78,7 @@ def _failures(view: ComparisonView) -> Iterator[Block]:
 def _findings(view: ComparisonView) -> Iterator[Block]:
     yield Heading("What changed", anchor="findings", short="What changed")
 
-    baseline, *others = view.comparison.methods
+    baseline, *others = view.source.methods
     for verdict in view.verdicts:
         if len(others) > 1:
             yield Heading(f"{verdict.method} against {baseline}", 3)
@@ -88,11 +88,11 @@ def _findings(view: ComparisonView) -> Iterator[Block]:
 
 def _attribute(view: ComparisonView, attribute: str, place: int) -> Iterator[Block]:
     """The section on an attribute: the differences of every method, then all statistics."""
-    comparison = view.comparison
+    comparison = view.source
     labels, left_out = parts.most_changed_labels(
         comparison.table,
         attribute,
-        n_rows=max(len(comparison.table), len(view.strata)),
+        n_rows=max(len(comparison.table), len(comparison.strata)),
         most_rows=parts.MOST_STRATA_ROWS,
     )
     yield parts.attribute_heading(attribute, place)

@@ -14,7 +14,11 @@ from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
 from nnunet_dro.evaluation.report.failure_blocks import MOST_METHODS, failure_tables
 from nnunet_dro.evaluation.report.formatting import against_baseline, metric_named
-from nnunet_dro.evaluation.report.further_tables import difference_table
+from nnunet_dro.evaluation.report.further_tables import (
+    difference_table,
+    equity_tables,
+    lesion_tables,
+)
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.page_parts import (
     MOST_PRINTED_ROWS,
@@ -76,8 +80,8 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
             *view.requirements,
             *view.notes,
             *view.all_tables,
-            *view.equity_tables,
-            *view.lesion_tables,
+            *equity_tables(evaluation.equity, evaluation.scores),
+            *lesion_tables(evaluation.lesion_sizes),
         ]
     )
 
@@ -112,7 +116,8 @@ def evaluation_latex(evaluation: Evaluation) -> str:
     Names are escaped.
     """
     view = EvaluationView.of(evaluation)
-    return latex([*view.paper_tables, *view.lesion_tables], *_on_protocol(evaluation.about))
+    tables = [*view.paper_tables, *lesion_tables(evaluation.lesion_sizes)]
+    return latex(tables, *_on_protocol(evaluation.about))
 
 
 def comparison_latex(comparison: Comparison) -> str:
@@ -143,7 +148,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
 
     for attribute in view.attributes:
         labels, left_out = worst_labels(
-            view.strata,
+            evaluation.strata,
             evaluation.worst,
             attribute,
             most_rows=MOST_PRINTED_ROWS,
@@ -152,8 +157,8 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
         if left_out:
             blocks.append(Prose(left_out))
 
-    blocks += view.lesion_tables
-    blocks += _told(view.findings, len(view.strata))
+    blocks += lesion_tables(evaluation.lesion_sizes)
+    blocks += _told(view.findings, len(evaluation.strata))
     blocks += view.notes
     return printed(blocks)
 

@@ -12,11 +12,15 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import cases_by_stratum, distribution, quantile_curves
 from nnunet_dro.evaluation.report.formatting import metric_title, metrics_of, shown
-from nnunet_dro.evaluation.report.further_tables import false_positive_table
+from nnunet_dro.evaluation.report.further_tables import (
+    equity_tables,
+    false_positive_table,
+    lesion_tables,
+)
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
 from nnunet_dro.evaluation.report.scatter_plots import against_volume
 from nnunet_dro.evaluation.report.shown_cases import ShownCases
-from nnunet_dro.evaluation.report.views import EvaluationView
+from nnunet_dro.evaluation.report.views import EvaluationView, inside
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL
@@ -49,7 +53,7 @@ def evaluation_html(
     ]
     for number, attribute in enumerate(cases.labels):
         blocks += _attribute(view, cases, attribute, number)
-    blocks += _lesions(view.lesion_tables)
+    blocks += _lesions(lesion_tables(evaluation.lesion_sizes))
     blocks += _volumes(cases)
     blocks += _false_positives(cases)
     if entries:
@@ -106,7 +110,7 @@ def _attribute(
 
     yield from parts.strata_blocks(view, attribute, labels)
     strata = view.rows(attribute, labels)
-    for table in view.equity_of(attribute, labels):
+    for table in equity_tables(inside(view.source.equity, attribute, labels), view.source.scores):
         yield Heading("How far the strata lie apart", 3)
         yield table
 

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
 import pandas as pd
 
@@ -28,7 +27,7 @@ from nnunet_dro.evaluation.statistics.columns import (
 from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.document import Note, Prose
+from nnunet_dro.pages.document import Note
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,26 +221,6 @@ def _rows_with_values(strata: pd.DataFrame) -> dict[tuple[str, str], dict[str, R
         if n_units(row):
             rows[str(row["attribute"]), str(row["label"])][str(row["stratum"])] = row
     return rows
-
-
-def requirement_notes(about: Mapping[str, Any]) -> list[Note]:
-    """The requirements of a run, and whether they are met."""
-    notes = []
-    for outcome in about.get("requirements", []):
-        # Evaluations of earlier versions only say whether a requirement passed.
-        verdict = outcome.get("verdict", "not met")
-        if outcome["passed"]:
-            verdict = "met"
-        notes.append(Note(outcome["line"], "requirement", verdict))
-    return notes
-
-
-def requirement_count(about: Mapping[str, Any]) -> list[Prose]:
-    """How many requirements are met, in a sentence; nothing without any."""
-    words = [note.title for note in requirement_notes(about)]
-    if not words:
-        return []
-    return [Prose(say("requirement_count", verdicts=words), kind="first")]
 
 
 def all_notes(notes: Sequence[str], strata: pd.DataFrame) -> list[str]:

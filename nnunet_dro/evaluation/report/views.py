@@ -4,10 +4,9 @@ Terminal, Markdown, LaTeX, page and pack have them in common. Each is made when 
 asks for it, and once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -18,13 +17,11 @@ from nnunet_dro.evaluation.report.findings import (
     all_notes,
     comparison_notes,
     findings,
-    requirement_count,
-    requirement_notes,
 )
 from nnunet_dro.evaluation.report.formatting import metrics_of
-from nnunet_dro.evaluation.report.further_tables import equity_tables, lesion_tables
 from nnunet_dro.evaluation.report.gains import Verdict, verdicts
 from nnunet_dro.evaluation.report.strata_tables import NAMES, StrataRows
+from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note, Prose, Table
@@ -34,36 +31,40 @@ MetricTables = list[tuple[Metric, Table]]
 
 @dataclass(frozen=True, eq=False)
 class StrataView:
-    """The strata, the scores and the requirements of an evaluation, or of all compared methods."""
+    """What an evaluation and a comparison have in common: strata, scores and requirements."""
 
-    about: Mapping[str, Any]
-    strata: pd.DataFrame
-    scores: pd.DataFrame
+    source: Evaluation | Comparison
     failure: str | None  # when a case has failed
+    method: str | None = None  # the method of all rows; None where each says its own
 
     @cached_property
     def requirements(self) -> list[Note]:
         """The requirements, and whether they are met."""
-        return requirement_notes(self.about)
+        notes = []
+        for outcome in self.source.about.get("requirements", []):
+            # Evaluations of earlier versions only say whether a requirement passed.
+            verdict = outcome.get("verdict", "not met")
+            if outcome["passed"]:
+                verdict = "met"
+            notes.append(Note(outcome["line"], "requirement", verdict))
+        return notes
 
-    @cached_property
+    @property
     def requirement_count(self) -> list[Prose]:
-        """How many requirements are met; nothing without any."""
-        return requirement_count(self.about)
+        """How many requirements are met, in a sentence; nothing without any."""
+        verdicts = [note.title for note in self.requirements]
+        if not verdicts:
+            return []
+        return [Prose(say("requirement_count", verdicts=verdicts), kind="first")]
 
-    @cached_property
+    @property
     def attributes(self) -> list[str]:
         """What divides the cases."""
-        return [str(attribute) for attribute in self.strata["attribute"].unique()]
+        return [str(attribute) for attribute in self.source.strata["attribute"].unique()]
 
     def rows(self, attribute: str, labels: Sequence[str] | None = None) -> pd.DataFrame:
         """The rows of an attribute and of some labels; None for all."""
-        return inside(self.strata, attribute, labels)
-
-    @property
-    def method(self) -> str | None:
-        """The method of all rows; None where each says its own."""
-        return None
+        return inside(self.source.strata, attribute, labels)
 
     @cached_property
     def _rows(self) -> dict[str, list[StrataRows]]:
@@ -73,11 +74,11 @@ class StrataView:
         rows = self.rows(attribute, labels)
         if self.method is not None:
             rows = rows.assign(method=self.method)
-        return StrataRows.of(rows, self.scores, self.failure)
+        return StrataRows.of(rows, self.source.scores, self.failure)
 
     @property
     def _names(self) -> list[str]:
-        return [name for name in NAMES if name in self.strata]
+        return [name for name in NAMES if name in self.source.strata]
 
     def tables(self, attribute: str, labels: Sequence[str]) -> MetricTables:
         """The tables of an attribute and some labels, each with its metric."""
@@ -104,89 +105,58 @@ class StrataView:
 class EvaluationView(StrataView):
     """What documents say of an evaluation."""
 
-    evaluation: Evaluation
-
-    @property
-    def method(self) -> str:
-        """The method of all rows."""
-        return self.evaluation.method
+    source: Evaluation
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> "EvaluationView":
         """The view of an evaluation."""
-        new = cls(
-            evaluation.about,
-            evaluation.strata,
-            evaluation.scores,
-            evaluation.options.failure,
-            evaluation,
-        )
+        new = cls(evaluation, evaluation.options.failure, evaluation.method)
         view: EvaluationView = evaluation.computed.setdefault("view", new)
         return view
 
     @cached_property
     def findings(self) -> list[Note]:
         """The worst strata."""
-        return findings(self.evaluation)
+        return findings(self.source)
 
     @cached_property
     def notes(self) -> list[Note]:
         """What readers need to know."""
-        return [Note(text) for text in all_notes(self.evaluation.notes, self.strata)]
-
-    @cached_property
-    def lesion_tables(self) -> list[Table]:
-        """The lesions by volume, a table per attribute."""
-        return lesion_tables(self.evaluation.lesion_sizes)
-
-    @cached_property
-    def equity_tables(self) -> list[Table]:
-        """How far the strata lie apart, a table per attribute."""
-        return equity_tables(self.evaluation.equity, self.scores)
-
-    def equity_of(self, attribute: str, labels: Sequence[str]) -> list[Table]:
-        """The table of an attribute and some labels, if anything divides the cases."""
-        return equity_tables(inside(self.evaluation.equity, attribute, labels), self.scores)
+        return [Note(text) for text in all_notes(self.source.notes, self.source.strata)]
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonView(StrataView):
     """What documents say of a comparison."""
 
-    comparison: Comparison
+    source: Comparison
 
     @classmethod
     def of(cls, comparison: Comparison) -> "ComparisonView":
         """The view of a comparison."""
-        new = cls(
-            comparison.about,
-            comparison.strata,
-            comparison.scores,
-            comparison.failure,
-            comparison,
-        )
+        new = cls(comparison, comparison.failure)
         view: ComparisonView = comparison.computed.setdefault("view", new)
         return view
 
     @cached_property
     def metrics(self) -> list[Metric]:
         """The metrics that are compared."""
-        return metrics_of(self.comparison.table, self.scores)
+        return metrics_of(self.source.table, self.source.scores)
 
     @cached_property
     def failures(self) -> list[Prose]:
         """Who fails with each method, in sentences."""
-        return failure_sentences(self.comparison)
+        return failure_sentences(self.source)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """How each method did."""
-        return verdicts(self.comparison)
+        return verdicts(self.source)
 
     @cached_property
     def notes(self) -> list[Note]:
         """What readers need to know."""
-        return [Note(text) for text in comparison_notes(self.comparison)]
+        return [Note(text) for text in comparison_notes(self.source)]
 
     def differences(
         self,
@@ -194,10 +164,10 @@ class ComparisonView(StrataView):
         labels: Sequence[str] | None = None,
     ) -> list[tuple[Metric, pd.DataFrame]]:
         """The rows of an attribute and some labels, those of one metric and method together."""
-        rows = inside(self.comparison.table, attribute, labels)
+        rows = inside(self.source.table, attribute, labels)
         groups = []
         for metric in self.metrics:
-            for method in self.comparison.methods[1:]:
+            for method in self.source.methods[1:]:
                 is_meant = (rows["metric"] == metric.name) & (rows["method"] == method)
                 if is_meant.any():
                     groups.append((metric, rows[is_meant]))

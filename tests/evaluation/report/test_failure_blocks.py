@@ -1,13 +1,15 @@
 """The failures of a comparison in words and as a table."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.documents import comparison_markdown, comparison_table
 from nnunet_dro.evaluation.report.failure_blocks import failure_sentences, failure_tables
-from nnunet_dro.evaluation.report.findings import requirement_count
 from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.views import StrataView
 from tests.evaluation.comparing.test_comparison import evaluation, two
 from tests.pages.screen import screen
 
@@ -103,13 +105,14 @@ def test_fall_of_the_tail_is_a_finding_before_any_gain():
 def test_requirements_are_counted_on_top(verdicts_of_all, expected):
 
     records = [{"passed": word == "met", "verdict": word, "line": "a"} for word in verdicts_of_all]
-    (sentence,) = requirement_count({"requirements": records})
+    run = SimpleNamespace(about={"requirements": records})
+    (sentence,) = StrataView(run, failure=None).requirement_count
     assert sentence.text == expected
 
 
 def test_without_requirements_nothing_is_counted():
 
-    assert requirement_count({}) == []
+    assert StrataView(SimpleNamespace(about={}), failure=None).requirement_count == []
 
 
 def test_a_loss_that_is_printed_as_nothing_is_no_finding():
