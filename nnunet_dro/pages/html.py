@@ -311,17 +311,11 @@ class SortableTable:
 
     def payload(self) -> dict[str, Any]:
         """Everything the page's script needs, as JSON."""
-        pictures = {}
-        links = {}
-        for row, key in enumerate(self.keys):
-            if key in self.pictures:
-                pictures[row] = self.pictures[key]
-            if key in self.links:
-                links[row] = self.links[key]
+        rows = list(enumerate(self.keys))
         return {
             "columns": [column.payload() for column in self.columns],
             "sortedBy": self.sorted_by,
             "descending": self.descending,
-            "pictures": pictures,
-            "links": links,
+            "pictures": {row: self.pictures[key] for row, key in rows if key in self.pictures},
+            "links": {row: self.links[key] for row, key in rows if key in self.links},
         }

@@ -38,7 +38,6 @@ class Outcome:
     stratum: str  # the stratum of that row
     label: str  # the label of that row
     metric: str  # the metric of that row
-    statistic: str  # the statistic that had to meet the bound
     verdict: Verdict  # what that row says, and why
     n: int  # number of cases in the stratum
     n_undefined: int  # number of them without a value
@@ -85,9 +84,10 @@ class Outcome:
 
     def _unit(self) -> str:
         """The unit of value and bound; empty for numbers of things."""
-        if self.statistic in NUMBERS:
+        statistic = self.requirement.statistic
+        if statistic in NUMBERS:
             return ""
-        if is_share(self.statistic):
+        if is_share(statistic):
             return "fraction"
         return unit_of(self.metric, in_pixels=self.in_pixels)
 
@@ -153,7 +153,6 @@ def check_requirements(
                 stratum=str(row["stratum"]),
                 label=str(row["label"]),
                 metric=str(row["metric"]),
-                statistic=requirement.statistic,
                 verdict=verdict_of(row, requirement, in_pixels=in_pixels),
                 n=int(row["n"]),
                 n_undefined=int(row["n_undefined"]),

@@ -169,7 +169,7 @@ def _by_difference(comparison: Comparison, method: str) -> list[list[Outcome]]:
     outcomes_of_differences: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
     for outcome in comparison.outcomes:
         statistic = _statistic(outcome)
-        is_on_difference = "_difference" in outcome.statistic and statistic in _TITLES
+        is_on_difference = "_difference" in outcome.requirement.statistic and statistic in _TITLES
         if outcome.method == method and is_on_difference:
             difference = (*_place(outcome), statistic)
             outcomes_of_differences[difference].append(outcome)
@@ -186,7 +186,7 @@ def _least_gain(outcome: Outcome) -> float:
 
 
 def _statistic(outcome: Outcome) -> str:
-    return outcome.statistic.partition("_difference")[0]
+    return outcome.requirement.statistic.partition("_difference")[0]
 
 
 def _place(outcome: Outcome) -> tuple[str, ...]:
@@ -217,5 +217,5 @@ def _judged(outcome: Outcome, comparison: Comparison) -> Judged:
     for column in _PLACE:
         inside &= table[column] == getattr(outcome, column)
     (row,) = table[inside].to_dict("records")
-    is_guaranteed = statistic == "mean" and not outcome.statistic.endswith(BY_T)
+    is_guaranteed = statistic == "mean" and not outcome.requirement.statistic.endswith(BY_T)
     return Judged(row, metric, statistic, is_guaranteed, place)
