@@ -64,24 +64,16 @@ def _wilcoxon_by_scipy(samples: FloatArray) -> FloatArray:
 
 
 def _approximate_wilcoxon_p(nonzero: FloatArray) -> float:
-    """The p value by the normal approximation, as scipy has it, in a fraction of its time.
-
-    The sum of the ranks of the positive differences is that among themselves, and one for every
-    negative difference that is closer to 0 (a half for one that is as close).
-    """
+    """The p value by the normal approximation, as scipy has it, in a fraction of its time."""
     from scipy.special import ndtr
 
-    positive = np.sort(nonzero[nonzero > 0])
-    negative = np.sort(-nonzero[nonzero < 0])
-    closer = np.searchsorted(negative, positive).sum()
-    as_close = np.searchsorted(negative, positive, side="right").sum() - closer
-    rank_sum = len(positive) * (len(positive) + 1) / 2 + closer + as_close / 2
+    _, places, n_equal = np.unique(np.abs(nonzero), return_inverse=True, return_counts=True)
+    # Equal sizes share the mean of their ranks.
+    ranks = np.cumsum(n_equal) - (n_equal - 1) / 2
+    rank_sum = ranks[places][nonzero > 0].sum()
 
     n = float(len(nonzero))
-    sizes = np.sort(np.abs(nonzero))
-    is_new = np.concatenate([[True], sizes[1:] != sizes[:-1], [True]])
-    n_equal = np.diff(np.flatnonzero(is_new)).astype(np.float64)
-    for_ties = (n_equal**3 - n_equal).sum()
+    for_ties = (n_equal.astype(np.float64) ** 3 - n_equal).sum()
     error = np.sqrt((n * (n + 1) * (2 * n + 1) - for_ties / 2) / 24)
     return float(2 * ndtr(-np.abs((rank_sum - n * (n + 1) * 0.25) / error)))
 
