@@ -184,27 +184,18 @@ def _edges(mask: npt.NDArray[np.bool_]) -> dict[Vertex, list[Vertex]]:
     edges begin where two pixels of the mask touch at a corner.
     """
     following: dict[Vertex, list[Vertex]] = defaultdict(list)
-    padded = np.pad(mask, 1).astype(np.int8)
-
-    # Where the mask begins downwards, its upper edge runs right; where it ends, left.
-    below = np.diff(padded, axis=0)[:, 1:-1]
-    for y, x in np.argwhere(below).tolist():
-        left = (x, y)
-        right = (x + 1, y)
-        if below[y, x] > 0:
-            following[left].append(right)
-        else:
-            following[right].append(left)
-
-    # Where it begins to the right, its left edge runs up; where it ends, down.
-    beside = np.diff(padded, axis=1)[1:-1, :]
-    for y, x in np.argwhere(beside).tolist():
-        upper = (x, y)
-        lower = (x, y + 1)
-        if beside[y, x] > 0:
-            following[lower].append(upper)
-        else:
-            following[upper].append(lower)
+    for axis, (right, down) in enumerate(((1, 0), (0, 1))):
+        changes = np.diff(mask.astype(np.int8), axis=axis, prepend=0, append=0)
+        for y, x in np.argwhere(changes).tolist():
+            near = (x, y)
+            far = (x + right, y + down)
+            # Where the mask begins downwards, its upper edge runs right; where it begins to the
+            # right, its left edge runs up. Where it ends, the reverse.
+            begins = changes[y, x] > 0
+            if begins == (axis == 0):
+                following[near].append(far)
+            else:
+                following[far].append(near)
     return following
 
 
