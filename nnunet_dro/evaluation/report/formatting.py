@@ -32,10 +32,8 @@ def metrics_of(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[
 
 def rows_by_metric(table: pd.DataFrame) -> dict[str, list[Record]]:
     """The rows of each metric, by its name."""
-    rows: dict[str, list[Record]] = {}
-    for row in table.to_dict("records"):
-        rows.setdefault(str(row["metric"]), []).append(row)
-    return rows
+    groups = table.groupby("metric", sort=False)
+    return {str(name): rows.to_dict("records") for name, rows in groups}
 
 
 def shown_statistics(metric: Metric) -> tuple[str, ...]:

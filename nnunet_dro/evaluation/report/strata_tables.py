@@ -7,6 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.report import formatting as fmt
@@ -181,11 +182,10 @@ def order_by(records: Sequence[Record], names: Sequence[str]) -> list[int]:
     """The places of rows as `in_order` sorts them."""
     ranks = []
     for name in names:
-        values = [record[name] for record in records]
-        rank = {value: n for n, value in enumerate(dict.fromkeys(values))}
-        ranks.append([rank[value] for value in values])
-    keys = list(zip(*ranks, strict=True))
-    return sorted(range(len(records)), key=keys.__getitem__)
+        values = np.array([record[name] for record in records], dtype=object)
+        ranks.append(pd.factorize(values)[0])
+    # The last key is the first to sort by.
+    return np.lexsort(ranks[::-1]).tolist()
 
 
 def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
