@@ -280,17 +280,11 @@ def swarm(positions: FloatArray, *, size: float = 5.6, half: float = _HALF - 3) 
     there are many. The same positions have the same offsets.
     """
     columns = np.floor(positions / size).astype(np.int64)
-    offsets = np.zeros(len(positions))
-    for column in np.unique(columns):
-        inside = np.flatnonzero(columns == column)
-        # 0, 1, -1, 2, -2 ... from the axis.
-        place = np.arange(len(inside))
-        direction = np.where(place % 2, 1, -1)
-        steps = (place + 1) // 2 * direction
-
-        most_steps = max(int(np.abs(steps).max()), 1)
-        offsets[inside] = steps * min(size, half / most_steps)
-    return offsets
+    # 0, 1, -1, 2, -2 ... from the axis.
+    place = pd.Series(columns).groupby(columns).cumcount()
+    steps = (place + 1) // 2 * np.where(place % 2, 1, -1)
+    most_steps = steps.abs().groupby(columns).transform("max").clip(lower=1)
+    return (steps * np.minimum(size, half / most_steps)).to_numpy()
 
 
 def quantile_curves(
