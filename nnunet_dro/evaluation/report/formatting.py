@@ -30,7 +30,7 @@ def metrics_of(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[
     return [metric_named(str(name), scores) for name in table["metric"].unique()]
 
 
-def rows_by_metric(table: pd.DataFrame) -> dict[str, list[Record]]:
+def rows_by_metric(table: pd.DataFrame) -> dict[str, Sequence[Record]]:
     """The rows of each metric, by its name."""
     groups = table.groupby("metric", sort=False)
     return {str(name): rows.to_dict("records") for name, rows in groups}

@@ -40,45 +40,24 @@ _SPARED = Cell(kind="shade0", strong=True)
 
 
 @dataclass(frozen=True, eq=False)
-class StratumRow:
-    """A row of a table of strata, and what all its entries need of it."""
-
-    record: Record
-    n_values: int  # how many values its statistics rest on
-    n_left_out: int  # in how many cases the label was missed or invented, without a value
-    listed: Sequence[float]  # the values of a row that rests on few of them; see `values_of_few`
-
-    @classmethod
-    def of(cls, record: Record) -> "StratumRow":
-        """Look up what the entries need."""
-        return cls(record, n_units(record), whole(record, "n_left_out"), values_of_few(record))
-
-    def marks(self, statistic: str) -> dict[str, str]:
-        """The marks of a statistic, and what they say here."""
-        marks = {}
-        if self.n_values > 0 and not enough_cases(statistic, self.n_values):
-            marks[FEW] = "too few cases for this statistic"
-        if self.n_left_out:
-            marks[LEFT_OUT] = (
-                f"without {self.n_left_out} cases in which the label was missed or invented"
-            )
-        return marks
-
-
-@dataclass(frozen=True, eq=False)
 class StatisticColumns:
     """The columns of the statistics of one attribute and metric, column by column."""
 
-    rows: Sequence[StratumRow]
+    records: Sequence[Record]
     metric: Metric
     statistics: Sequence[str]
+
+    @cached_property
+    def listed(self) -> list[list[float]]:
+        """The values of each row that rests on few of them; see `values_of_few`."""
+        return [values_of_few(record) for record in self.records]
 
     @cached_property
     def estimates(self) -> dict[str, list[tuple[float, float, float]]]:
         """Statistic to its value in every row, and the ends of its interval."""
         estimates = {}
         for name in self.statistics:
-            estimates[name] = [fmt.estimate(row.record, name) for row in self.rows]
+            estimates[name] = [fmt.estimate(record, name) for record in self.records]
         return estimates
 
     @cached_property
@@ -86,8 +65,8 @@ class StatisticColumns:
         """How many bounds the statistics that are not listed have: 0, 1 or 2."""
         n_bounds = set()
         for estimates in self.estimates.values():
-            for row, (_, low, high) in zip(self.rows, estimates, strict=True):
-                if not row.listed:
+            for listed, (_, low, high) in zip(self.listed, estimates, strict=True):
+                if not listed:
                     n_bounds.add(2 - math.isnan(low) - math.isnan(high))
         return n_bounds
 
@@ -104,9 +83,9 @@ class StatisticColumns:
     def _rivals(self) -> Mapping[tuple[str, str], Sequence[Record]]:
         """The rows of every method, by stratum and label; empty for a single method."""
         rivals: dict[tuple[str, str], list[Record]] = defaultdict(list)
-        if len({row.record.get("method") for row in self.rows}) > 1:
-            for row in self.rows:
-                rivals[row.record["stratum"], row.record["label"]].append(row.record)
+        if len({record.get("method") for record in self.records}) > 1:
+            for record in self.records:
+                rivals[record["stratum"], record["label"]].append(record)
         return rivals
 
     @cached_property
@@ -119,29 +98,26 @@ class StatisticColumns:
             # Of few values the values themselves are shown.
             is_spared = place >= N_OF_FEW
             cells = []
-            for row, estimate in zip(self.rows, self.estimates[name], strict=True):
-                if is_spared and row.listed:
+            rows = zip(self.records, self.listed, self.estimates[name], strict=True)
+            for record, listed, (value, low, high) in rows:
+                if is_spared and listed:
                     cells.append(_SPARED)
                 else:
-                    cells.append(self._cell(name, row, estimate))
+                    bounds = "" if listed else fmt.bounds(low, high, self.metric)
+                    cells.append(self._cell(name, record, value, bounds))
             columns.append((column, cells))
         return columns
 
-    def _cell(self, statistic: str, row: StratumRow, estimate: tuple[float, float, float]) -> Cell:
+    def _cell(self, statistic: str, record: Record, value: float, bounds: str) -> Cell:
         """The statistic with its interval, marks and shade."""
-        value, low, high = estimate
-        below: tuple[str, ...] = ()
-        if not row.listed:
-            ends = fmt.bounds(low, high, self.metric)
-            below = (ends,) if ends else ()
-
-        marks = row.marks(statistic)
+        marks = _marks(record, statistic)
         shade = shade_of(value, self.metric, statistic, largest=self._largest)
         kind = f"shade{shade}"
         if FEW in marks:
             kind += " few"
-        if self._rivals and self._is_best(row.record, statistic):
+        if self._rivals and self._is_best(record, statistic):
             kind += " best"
+        below = (bounds,) if bounds else ()
         return Cell(fmt.number(value, self.metric), below, marks, kind=kind, strong=True)
 
     def _is_best(self, record: Record, statistic: str) -> bool:
@@ -155,6 +131,18 @@ class StatisticColumns:
             if not notable(lead, self.metric.name, statistic=statistic):
                 return False
         return bool(others)
+
+
+def _marks(record: Record, statistic: str) -> dict[str, str]:
+    """The marks of a statistic, and what they say here."""
+    marks = {}
+    n_values = n_units(record)
+    if n_values > 0 and not enough_cases(statistic, n_values):
+        marks[FEW] = "too few cases for this statistic"
+    n_left_out = whole(record, "n_left_out")
+    if n_left_out:
+        marks[LEFT_OUT] = f"without {n_left_out} cases in which the label was missed or invented"
+    return marks
 
 
 def values_of_few(record: Record) -> list[float]:

@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.report.statistic_columns import (
     FOOTNOTES,
     N_OF_FEW,
     StatisticColumns,
-    StratumRow,
+    values_of_few,
 )
 from nnunet_dro.evaluation.report.words import say, sentences
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
@@ -59,7 +59,7 @@ class StrataRows:
     """The rows of one attribute and metric, whose cells are the same in every document."""
 
     metric: Metric
-    rows: Sequence[StratumRow]
+    records: Sequence[Record]
     failed_if: Failure
 
     @classmethod
@@ -77,41 +77,38 @@ class StrataRows:
             for name in inside["metric"].unique():
                 metric = fmt.metric_named(str(name), scores)
                 records = inside[inside["metric"] == name].to_dict("records")
-                made.append(cls(metric, [StratumRow.of(record) for record in records], failed_if))
+                made.append(cls(metric, records, failed_if))
         return made
-
-    @cached_property
-    def _records(self) -> list[Record]:
-        return [row.record for row in self.rows]
 
     @cached_property
     def _statistics(self) -> StatisticColumns:
         statistics = fmt.shown_statistics(self.metric)
-        if all(row.listed for row in self.rows):
+        if all(map(values_of_few, self.records)):
             statistics = statistics[:N_OF_FEW]
-        return StatisticColumns(self.rows, self.metric, statistics)
+        return StatisticColumns(self.records, self.metric, statistics)
 
     @cached_property
     def _columns(self) -> list[tuple[Column, Sequence[Cell]]]:
         """The columns after the names, each with its cells."""
         columns: list[tuple[Column, Sequence[Cell]]] = [
-            (Column("n"), [n_cell(record) for record in self._records]),
+            (Column("n"), [n_cell(record) for record in self.records]),
         ]
         for name, column in _FAILURES.items():
-            if any(whole(record, name) for record in self._records):
-                columns.append((column, [_n_failed(name, record) for record in self._records]))
+            if any(whole(record, name) for record in self.records):
+                columns.append((column, [_n_failed(name, record) for record in self.records]))
 
         columns += self._statistics.columns
-        if any(row.listed for row in self.rows):
-            columns.append((Column("Values"), [_values(self.metric, row) for row in self.rows]))
+        listed = self._statistics.listed
+        if any(listed):
+            columns.append((Column("Values"), [_values(self.metric, values) for values in listed]))
         if self._has_failures:
-            shares = [_share_failed(record) for record in self._records]
+            shares = [_share_failed(record) for record in self.records]
             columns.append((Column(self._failure_title), shares))
         return columns
 
     @cached_property
     def _has_failures(self) -> bool:
-        return any(record.get("n_failed", math.nan) >= 0 for record in self._records)
+        return any(record.get("n_failed", math.nan) >= 0 for record in self.records)
 
     @property
     def _failure_title(self) -> str:
@@ -126,9 +123,9 @@ class StrataRows:
             notes += sentences(
                 "failing",
                 title=self._failure_title,
-                unit=unit_of_rows(self._records),
-                n=len(self.rows),
-                n_repeated=sum(whole(record, "n_trainings") > 0 for record in self._records),
+                unit=unit_of_rows(self.records),
+                n=len(self.records),
+                n_repeated=sum(whole(record, "n_trainings") > 0 for record in self.records),
             )
         marks: set[str] = set()
         for _, cells in self._statistics.columns:
@@ -138,13 +135,13 @@ class StrataRows:
 
     def table(self, names: Sequence[str]) -> Table:
         """The table with rows that are named, and sorted, by some columns of the strata."""
-        attribute = str(self._records[0]["attribute"])
+        attribute = str(self.records[0]["attribute"])
         if attribute == ALL:
             names = [name for name in names if name != "stratum"]
 
         columns: list[tuple[Column, Sequence[Cell]]] = []
         for column, name_of in name_columns(names):
-            columns.append((column, [Cell(name_of(record)) for record in self._records]))
+            columns.append((column, [Cell(name_of(record)) for record in self.records]))
         columns += self._columns
 
         cells = list(zip(*(cells for _, cells in columns), strict=True))
@@ -153,7 +150,7 @@ class StrataRows:
         return Table(
             f"{fmt.attribute_title(attribute)}: {self.metric.title} ({fmt.unit_sign(self.metric)})",
             tuple(column for column, _ in columns),
-            [cells[place] for place in order_by(self._records, names)],
+            [cells[place] for place in order_by(self.records, names)],
             notes=self._notes,
             about=say(
                 "definitions",
@@ -237,9 +234,9 @@ def _n_failed(column: str, record: Record) -> Cell:
     return Cell(str(n), kind=kind, strong=n > 0)
 
 
-def _values(metric: Metric, row: StratumRow) -> Cell:
-    values = [fmt.number(value, metric) for value in row.listed]
-    return Cell(", ".join(values), kind="values")
+def _values(metric: Metric, values: Sequence[float]) -> Cell:
+    written = [fmt.number(value, metric) for value in values]
+    return Cell(", ".join(written), kind="values")
 
 
 def _share_failed(record: Record) -> Cell:
