@@ -170,14 +170,9 @@ class Table:
         return groups
 
     @property
-    def hints(self) -> list[str]:
-        """What headings mean, in sentences."""
-        return hints_of(self.columns)
-
-    @property
     def key(self) -> list[str]:
         """What its numbers, marks and headings mean, in sentences, where nothing is left out."""
-        return [*self.notes_below, *self.notes, *self.hints]
+        return [*self.notes_below, *self.notes, *hints_of(self.columns)]
 
     @property
     def heads(self) -> list[str]:

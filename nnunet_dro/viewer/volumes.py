@@ -150,9 +150,7 @@ def crop(
     slices = []
     for (start, end), size, middle in zip(extents, sizes, middles, strict=True):
         # Around the middle, but not beyond the surroundings.
-        first = middle - size // 2
-        first = max(first, start)
-        first = min(first, end - size)
+        first = int(np.clip(middle - size // 2, start, end - size))
         slices.append(slice(first, first + size))
 
     box = (slices[0], slices[1], slices[2])

@@ -162,9 +162,9 @@ def distribution(
     )
 
 
-def about_distribution(metric: Metric, at_most: int | None = None, *, unit: str = "case") -> str:
-    """What a figure of `distribution` shows, in sentences; a dot is a ``case`` or a ``patient``."""
-    return say("distribution", metric=metric, at_most=at_most, unit=unit)
+def about_distribution(metric: Metric, at_most: int | None = None) -> str:
+    """What a figure of `distribution` shows, in sentences, where a dot is a case."""
+    return say("distribution", metric=metric, at_most=at_most, unit="case")
 
 
 def _row(
