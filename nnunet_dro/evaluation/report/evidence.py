@@ -100,6 +100,11 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         n_patients = int(cases_and_patients["patients"].iloc[0])
     shares = [f"{100 * share:.0f} %" for share in cases_and_patients["share"]]
 
+    # Those of a report are of the first metric.
+    all_findings = [*view.findings]
+    for name in evaluation.metrics[1:]:
+        all_findings += findings(evaluation, name)
+
     return {
         "evaluation": evaluation,
         "about": evaluation.about,
@@ -116,8 +121,7 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         "failure": options.failure or DEFAULT_FAILURE,
         "verdicts": evaluation.about["requirements"],
         "counts": verdict_counts(evaluation.about["requirements"]),
-        # Those of a report are of the first metric.
-        "findings": [note for name in evaluation.metrics for note in findings(evaluation, name)],
+        "findings": all_findings,
         "failures": _failures(evaluation),
         "characteristics": _characteristics(evaluation),
     }

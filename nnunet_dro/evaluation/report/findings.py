@@ -193,25 +193,19 @@ def _worst_rows(worst: pd.DataFrame, metric: Metric) -> pd.DataFrame:
 
 def _gaps_by_chance(evaluation: Evaluation, metric: Metric) -> Mapping[tuple[str, str], ChanceGap]:
     """What random strata would show by a metric; see `chance_gaps`."""
-    name = f"chance gaps of {metric.name}"
-    if name not in evaluation.computed:
-        options = evaluation.options
-        patient_of_row = None
-        if evaluation.patient_of_case is not None:
-            patient_of_row, _ = evaluation.patient_numbers(evaluation.scores["case"].tolist())
-        samples = samples_of(
-            evaluation.scores,
-            evaluation.stratum_of_case,
-            [metric.name],
-            patient_of_row=patient_of_row,
-            patient_score=options.patient_score,
-            failure=Failure.of(options.failure or DEFAULT_FAILURE),
-        )
-        reference = options.reference_stratum
-        evaluation.computed[name] = chance_gaps(samples, metric, reference=reference)
-
-    gaps: Mapping[tuple[str, str], ChanceGap] = evaluation.computed[name]
-    return gaps
+    options = evaluation.options
+    patient_of_row = None
+    if evaluation.patient_of_case is not None:
+        patient_of_row, _ = evaluation.patient_numbers(evaluation.scores["case"].tolist())
+    samples = samples_of(
+        evaluation.scores,
+        evaluation.stratum_of_case,
+        [metric.name],
+        patient_of_row=patient_of_row,
+        patient_score=options.patient_score,
+        failure=Failure.of(options.failure or DEFAULT_FAILURE),
+    )
+    return chance_gaps(samples, metric, reference=options.reference_stratum)
 
 
 def _rows_with_values(strata: pd.DataFrame) -> dict[tuple[str, str], dict[str, Record]]:
