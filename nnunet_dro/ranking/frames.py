@@ -1,6 +1,5 @@
 """The tables of a ranking as data frames: one row per team, pair of teams, or case."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -196,14 +195,11 @@ def _case_columns(entries: Entries, position: int) -> dict[str, FloatArray]:
     """The columns of one task, of the teams that have a value."""
     task = entries.tasks[position]
     scores = entries.scores[position]
-    n_undefined = np.isnan(scores).sum(axis=0)
-    with warnings.catch_warnings():
-        # Of cases in which no team has a value.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        # + 0.0 turns -0.0 into 0.0.
-        return {
-            f"{task.metric}_best": task.sign * np.nanmax(scores, axis=0) + 0.0,
-            f"{task.metric}_worst": task.sign * np.nanmin(scores, axis=0) + 0.0,
-            f"{task.metric}_median": task.sign * np.nanmedian(scores, axis=0) + 0.0,
-            f"{task.metric}_undefined": n_undefined,
-        }
+    medians = pd.DataFrame(scores).median().to_numpy()
+    # + 0.0 turns -0.0 into 0.0.
+    return {
+        f"{task.metric}_best": task.sign * np.fmax.reduce(scores, axis=0) + 0.0,
+        f"{task.metric}_worst": task.sign * np.fmin.reduce(scores, axis=0) + 0.0,
+        f"{task.metric}_median": task.sign * medians + 0.0,
+        f"{task.metric}_undefined": np.isnan(scores).sum(axis=0),
+    }

@@ -79,8 +79,7 @@ def consensus(task_ranks: FloatArray, weights: FloatArray) -> FloatArray:
     weights_of_ranks = np.where(counted, weights[:, None], 0.0)
     total = weights_of_ranks.sum(axis=-2)
     sums = (np.where(counted, task_ranks, 0.0) * weights_of_ranks).sum(axis=-2)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(-sums / np.where(total, total, np.nan))
+    return np.asarray(-sums / np.where(total, total, np.nan))
 
 
 def overall_ranks(scores: FloatArray, weights: FloatArray) -> FloatArray:
@@ -107,8 +106,7 @@ def _means(values: FloatArray, counts: Int64Array | None) -> FloatArray:
     weights = np.ones((1, n_units)) if counts is None else counts.astype(np.float64)
     sums = weights @ np.where(counted, rows, 0.0).T
     n = weights @ counted.T.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        means = sums / np.where(n, n, np.nan)
+    means = sums / np.where(n, n, np.nan)
     return np.asarray(means.reshape(len(weights), n_tasks, n_teams))
 
 
@@ -302,6 +300,5 @@ def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:
     n_untied = (signs**2).sum(axis=1)
     n_untied_expected = (expected**2).sum()
     scale = np.sqrt(n_untied * n_untied_expected)
-    with np.errstate(invalid="ignore"):
-        taus = (signs @ expected) / np.where(scale, scale, np.nan)
+    taus = (signs @ expected) / np.where(scale, scale, np.nan)
     return np.where((scale == 0) & expected.any(), 0.0, taus)

@@ -86,8 +86,7 @@ def _normal_z(plus: FloatArray, n: FloatArray, ties: FloatArray) -> FloatArray:
     mean = n * (n + 1) / 4
     variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48
     deviation = np.sqrt(np.maximum(variance, 0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(deviation > 0, (plus - mean) / deviation, np.nan))
+    return np.asarray((plus - mean) / np.where(deviation > 0, deviation, np.nan))
 
 
 def resampled_z(differences: FloatArray, counts: Int64Array) -> FloatArray:
