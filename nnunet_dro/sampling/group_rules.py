@@ -68,10 +68,7 @@ class GroupRule(Rule):
         group = self._group[has_loss]
         counts = np.bincount(group, minlength=n_groups)
         sums = np.bincount(group, weights=losses[has_loss], minlength=n_groups)
-
-        # An empty group is 0 / 0.
-        with np.errstate(invalid="ignore"):
-            return np.asarray(sums / counts)
+        return np.asarray(sums / np.where(counts, counts, np.nan))
 
     def robust_loss(self, losses: FloatArray) -> float:
         """Mean of the group losses, weighted by what the groups count; NaN without losses."""

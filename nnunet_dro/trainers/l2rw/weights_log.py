@@ -74,8 +74,7 @@ class WeightsLog(CaseLog):
 
     def _close(self, epoch: int) -> tuple[Row, str, Iterable[Sequence[object]]]:
         times = self._seen.copy()
-        with np.errstate(invalid="ignore"):
-            means = self._sums / times
+        means = self._sums / np.where(times, times, np.nan)
         self._remember(epoch, means, times)
 
         row: Row = {
@@ -172,8 +171,7 @@ def running_means(
         sums += np.where(n_seen > 0, means[epoch], 0) * n_seen
         times += n_seen
         if epoch in wanted:
-            with np.errstate(invalid="ignore"):
-                rows.append(sums / times)
+            rows.append(sums / np.where(times, times, np.nan))
     return np.stack(rows)
 
 

@@ -182,8 +182,7 @@ class HardnessLog(CaseLog):
         has_loss = ~np.isnan(losses)
         sums = self._per_case(np.where(has_loss, losses, 0.0))
         counts = self._per_case(has_loss.astype(float))
-        with np.errstate(invalid="ignore"):
-            return np.asarray(sums / counts)
+        return np.asarray(sums / np.where(counts, counts, np.nan))
 
     def _line(self, row: Row) -> str:
         """What nnU-Net's log says of an epoch."""
