@@ -102,17 +102,11 @@ def stale_losses(path: Path, cases: Sequence[str]) -> list[list[float]]:
         ValueError: If no case has a finite loss.
     """
     log = read_log(path, LOSSES)
-    last = log.values.ffill().iloc[-1]
+    last = log.values.ffill().iloc[-1].reindex(list(cases))
     recent = log.values[log.values.index >= 2 * (log.epochs[-1] + 1) // 3]
     # A loss is new in the epochs in which the case was drawn.
-    fresh = recent.where(log.times_seen.loc[recent.index] > 0)
-
-    losses = []
-    for case in cases:
-        if case not in fresh:
-            losses.append([math.nan])
-            continue
-        losses.append(fresh[case].dropna().tolist() or [float(last[case])])
+    fresh = recent.where(log.times_seen.loc[recent.index] > 0).reindex(columns=list(cases))
+    losses = [fresh[case].dropna().tolist() or [float(last[case])] for case in cases]
 
     if not any(math.isfinite(loss) for losses_of_case in losses for loss in losses_of_case):
         raise ValueError(

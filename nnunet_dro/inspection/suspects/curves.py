@@ -31,12 +31,11 @@ def curves_of(log: EpochLog, cases: Sequence[str]) -> dict[str, Markup]:
     bins = np.arange(n_epochs) * min(n_epochs, _MOST_POINTS) // n_epochs
     epochs = pd.Series(log.epochs).groupby(bins).mean().to_numpy()
     values = log.values[list(cases)]
-    once = values.notna().astype(int)
+    curves = values.groupby(bins).mean()
     # Weights are means over visits, stale losses are not.
-    counts = log.times_seen[values.columns] if log.kind == WEIGHTS else once
-    curves = _binned(values, counts, bins)
-    medians = log.values.median(axis=1).to_frame("median")
-    median = _binned(medians, medians.notna().astype(int), bins)["median"].to_numpy()
+    if log.kind == WEIGHTS:
+        curves = _binned(values, log.times_seen[values.columns], bins)
+    median = log.values.median(axis=1).groupby(bins).mean().to_numpy()
 
     # The first epochs, in which the network knows nothing yet, may leave the axis: they would
     # flatten the rest.
