@@ -43,15 +43,8 @@ def positions_in_common(
         >>> [positions.tolist() for positions in positions_in_common(["a", "b", "c"], ["c", "a"])]
         [[0, 2], [1, 0]]
     """
-    position = {case: i for i, case in enumerate(there)}
-    mine = []
-    theirs = []
-    for i, case in enumerate(here):
-        if case in position:
-            mine.append(i)
-            theirs.append(position[case])
-
-    return (
-        np.array(mine, dtype=np.int64),
-        np.array(theirs, dtype=np.int64),
-    )
+    names_here = np.array(here, dtype=str)
+    names_there = np.array(there, dtype=str)
+    _, mine, theirs = np.intersect1d(names_here, names_there, return_indices=True)
+    order = np.argsort(mine)
+    return mine[order], theirs[order]

@@ -64,16 +64,8 @@ class Subvolumes:
         if math.prod(self.grid) == 1:
             return [self.cases[case] for case in self.case_of]
 
-        # The cells of a case have the same endings in all cases.
-        endings = []
-        for cell in np.ndindex(self.grid):
-            i, j, k = cell
-            endings.append(f"@{i},{j},{k}")
-
-        axes = tuple(self.cell_of.T)
-        cells = np.ravel_multi_index(axes, self.grid)
-        pairs = zip(self.case_of.tolist(), cells.tolist(), strict=True)
-        return [self.cases[case] + endings[cell] for case, cell in pairs]
+        cells = zip(self.case_of.tolist(), self.cell_of.tolist(), strict=True)
+        return [f"{self.cases[case]}@{i},{j},{k}" for case, (i, j, k) in cells]
 
     def bounds(
         self, item: int, shape: Sequence[int]

@@ -160,19 +160,12 @@ def running_means(
         times_seen: How often each case was seen in each epoch, shape (n,).
         epochs: The epochs to give the means of, ascending.
     """
-    n_cases = len(next(iter(means.values())))
-    sums = np.zeros(n_cases)
-    times = np.zeros(n_cases)
-    wanted = set(epochs.tolist())
-
-    rows = []
-    for epoch in sorted(means):
-        n_seen = times_seen[epoch]
-        sums += np.where(n_seen > 0, means[epoch], 0) * n_seen
-        times += n_seen
-        if epoch in wanted:
-            rows.append(sums / np.where(times, times, np.nan))
-    return np.stack(rows)
+    ordered = sorted(means)
+    n_seen = np.stack([times_seen[epoch] for epoch in ordered])
+    weights = np.where(n_seen > 0, np.stack([means[epoch] for epoch in ordered]), 0)
+    sums = np.cumsum(weights * n_seen, axis=0)
+    times = np.cumsum(n_seen, axis=0)
+    return (sums / np.where(times, times, np.nan))[np.isin(ordered, epochs)]
 
 
 def draw_weights(
