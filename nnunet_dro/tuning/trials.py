@@ -79,16 +79,9 @@ def copied(
     """
     copy = optuna.create_study(study_name=study.study_name, direction=study.direction, **options)
     placeholder = optuna.trial.create_trial(state=TrialState.FAIL)
-    n_left_out = 0
     for trial in study.get_trials(deepcopy=False):
-        if trial.state == TrialState.WAITING or not keep(trial):
-            n_left_out += 1
-            continue
-        # None is needed after the last trial that is kept.
-        for _ in range(n_left_out):
-            copy.add_trial(placeholder)
-        n_left_out = 0
-        copy.add_trial(trial)
+        is_kept = trial.state != TrialState.WAITING and keep(trial)
+        copy.add_trial(trial if is_kept else placeholder)
     return copy
 
 
