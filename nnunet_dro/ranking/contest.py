@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+from scipy.stats import rankdata
 
 from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.bad_input import InputError
@@ -32,15 +33,7 @@ def competition_ranks(scores: FloatArray) -> FloatArray:
     rounded = np.round(scores, _DECIMALS)
     is_nothing = np.isnan(rounded)
     rounded[is_nothing] = np.inf
-
-    # Teams first: each is compared with all others at once.
-    by_team = np.ascontiguousarray(np.moveaxis(rounded, -1, 0))
-    n_teams = len(by_team)
-    n_better = np.zeros(by_team.shape, dtype=np.min_scalar_type(n_teams))
-    for scores_of_team in by_team:
-        n_better += (scores_of_team > by_team).astype(n_better.dtype)
-
-    ranks = np.moveaxis(n_better + 1.0, 0, -1)
+    ranks: FloatArray = rankdata(-rounded, method="min", axis=-1).astype(np.float64)
     ranks[is_nothing.all(axis=-1)] = np.nan
     return ranks
 
