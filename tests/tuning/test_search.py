@@ -134,7 +134,6 @@ def test_refused_combination_is_not_drawn_again():
     ) is not None:
         drawn.append(options)
         trial = study.ask()
-        space.suggest(trial)
         trial.set_user_attr("values", options)
         try:
             trial.set_user_attr("trainer", space.trainer_name(options))
