@@ -9,6 +9,7 @@ progress.png, which takes longer than an epoch of the tests; one that begins ane
 Read as a program, this file is the process that forks.
 """
 
+import gc
 import importlib.metadata
 import json
 import multiprocessing.context
@@ -125,9 +126,14 @@ class ForkedCommand:
 def main() -> None:
     """Fork a process for each command on the standard input and print its number, or print the exit
     code of one."""
+    # What is imported stays to the end: no garbage is looked for among it, neither here nor in the
+    # forked commands, whose last look alone would take more than a second.
+    gc.disable()
     import nnunet_dro.trainers.registry  # noqa: F401
 
     _draw_no_progress()
+    gc.freeze()
+    gc.enable()
     programs = {
         point.name: point for point in importlib.metadata.entry_points(group="console_scripts")
     }
