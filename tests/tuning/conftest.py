@@ -108,7 +108,8 @@ def fake(tmp_path, monkeypatch) -> Fake:
     """The dataset, with nnU-Net's variables set and its command replaced."""
     make_dataset(tmp_path)
     program = tmp_path / "nnUNetv2_train"
-    program.write_text(f"#!{sys.executable}\n{Path(fake_train.__file__).read_text()}")
+    # Without the modules of site-packages, whose looking up takes longer than the training.
+    program.write_text(f"#!{sys.executable} -IS\n{Path(fake_train.__file__).read_text()}")
     program.chmod(0o755)
     made = Fake(tmp_path, program)
     for name, value in made.environment().items():

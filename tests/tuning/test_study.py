@@ -7,9 +7,8 @@ import re
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from pathlib import Path
 
 import optuna
 import pandas as pd
@@ -20,6 +19,7 @@ from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.storage import closing
 from tests.commands import refused
 from tests.kept.folders import VERSION_0_2
+from tests.nnunet_project import server
 from tests.processes import gone
 from tests.tuning.conftest import BETA, NAME
 
@@ -220,23 +220,13 @@ def test_training_below_the_median_is_stopped(fake, tune, monkeypatch, objective
         assert not (folder / "checkpoint_final.pth").exists()
 
 
-DRIVER = """
-import sys
-from nnunet_dro.nnunet import command
-command.find_command = lambda name: {program!r}
-command.POLL_SECONDS = 0.05
-sys.argv = ["nnunet-dro", *{arguments!r}]
-from nnunet_dro.cli import main
-main()
-"""
-
-
 def start(fake, *options, **behaviour):
-    code = DRIVER.format(program=str(fake.program), arguments=fake.arguments(*options))
+    """Start the command in a process of its own; what it prints is in two files of the root."""
+    words = ("-m", "tests.tuning.driver", str(fake.program), *fake.arguments(*options))
     environment = {**os.environ, **fake.environment(**behaviour)}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=pipe, stderr=pipe, text=True
+    files = (fake.root / "stdout", fake.root / "stderr")
+    return server(fake.root).start(
+        "python", *words, environment=environment, folder=Path(__file__).parents[2], files=files
     )
 
 
@@ -246,7 +236,7 @@ def hanging(fake, process):
         for path in fake.results.glob("*/fold_0/pids.txt"):
             if len(pids := path.read_text().split()) == 2:
                 return pids
-        assert process.poll() is None, process.communicate()
+        assert process.poll() is None, (fake.root / "stderr").read_text()
         time.sleep(0.05)
     raise AssertionError("nothing was trained")
 
@@ -254,8 +244,8 @@ def hanging(fake, process):
 def kill_a_hanging(fake, *options):
     process = start(fake, *BETA, *options, hang=["HWS"])
     pids = hanging(fake, process)
-    process.kill()
-    process.communicate()
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     assert gone(pids), "the training and its worker end with the command"
 
 
@@ -265,11 +255,12 @@ def kill_a_hanging(fake, *options):
 def test_interrupt_ends_the_training_and_queues_its_trial(fake, tune, number):
     process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     pids = hanging(fake, process)
-    process.send_signal(number)
+    os.kill(process.pid, number)
+    code = process.wait()
 
-    stdout, stderr = process.communicate(timeout=600)
+    stdout, stderr = ((fake.root / name).read_text() for name in ("stdout", "stderr"))
 
-    assert process.returncode == 130, stderr
+    assert code == 130, stderr
     assert stderr.splitlines()[-1] == "nnunet-dro: interrupted"
     assert gone(pids)
 
@@ -306,10 +297,9 @@ def test_two_starts_at_once_need_a_shared_database(fake, tune):
     process = start(fake, *BETA, "--trials", "2", hang=["HWS"])
     hanging(fake, process)
     result = tune(*BETA, "--trials", "2", code=2)
-    process.send_signal(signal.SIGINT)
+    os.kill(process.pid, signal.SIGINT)
 
-    process.communicate(timeout=600)
-
+    assert process.wait() == 130
     assert "must be tuned by one process at a time" in result.stderr
     assert fake.trials()["state"].tolist() == ["failed", "waiting"], (
         "the one that was running is not disturbed"
@@ -353,9 +343,7 @@ def test_same_name_is_not_trained_on_two_machines_at_once(fake, tune, tmp_path):
     process = start(fake, *word, seconds=0.5)
     tune(*word)
 
-    process.communicate(timeout=600)
-
-    assert process.returncode == 0
+    assert process.wait() == 0
     assert len(fake.calls) == len(set(fake.calls)) <= 2
 
     trials = fake.trials("shared")
