@@ -517,9 +517,9 @@ MUTATIONS = {
         ),
         Mutation(
             "Wilcoxon's test",
-            f"{TESTS}:_wilcoxon_by_scipy",
-            'alternative="two-sided"',
-            'alternative="greater"',
+            f"{TESTS}:_exact_wilcoxon_p",
+            "2 * min(",
+            "min(",
             "Wilcoxon's p of",
         ),
         Mutation(

@@ -22,7 +22,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     TYPICAL,
 )
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
-from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p_values
+from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.evaluation.stratifying.stratify import divide
 
@@ -158,7 +158,6 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
     are_repeated = compared.trainings.are_repeated
     rows = []
     values = []
-    ranked = []
     for pair in _pairs(compared):
         # Of the pairs themselves, which hold more, there is one at a time.
         values.append(pair.values)
@@ -167,13 +166,13 @@ def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFram
             row |= _without_tests(pair)
         else:
             (before,), (after,) = pair.values
-            ranked.append(_ranked(pair))
+            ranked = _ranked(pair)
+            row["wilcoxon_p"] = wilcoxon_p(ranked)
             typical = typical_value(after - before, with_interval=with_intervals)
-            row |= dict(zip(TYPICAL, typical, strict=True)) | _wins(pair, ranked[-1])
+            row |= dict(zip(TYPICAL, typical, strict=True)) | _wins(pair, ranked)
         rows.append(row)
 
     table: pd.DataFrame = pd.DataFrame(rows)
-    table["wilcoxon_p"] = np.nan if are_repeated else wilcoxon_p_values(ranked)
     families = table.groupby(["metric", "method"], sort=False)["wilcoxon_p"]
     table["holm_p"] = families.transform(lambda column: holm(column.to_numpy(dtype=np.float64)))
     differences = differences_over_trainings(
@@ -276,7 +275,7 @@ def _ranked(pair: _Pair) -> FloatArray:
 def _without_tests(pair: _Pair) -> dict[str, Any]:
     """Several trainings of each method, of which there is no test."""
     before, after = pair.values
-    row: dict[str, Any] = dict.fromkeys(TYPICAL, np.nan)
+    row: dict[str, Any] = dict.fromkeys((*TYPICAL, "wilcoxon_p"), np.nan)
     row["n_trainings_baseline"] = len(before)
     row["n_trainings_method"] = len(after)
     return row | _wins(pair, after.mean(axis=0) - before.mean(axis=0))

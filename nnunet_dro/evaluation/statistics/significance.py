@@ -1,12 +1,10 @@
 """Tests of paired differences, their typical value, and the correction for the number of tests."""
 
-import warnings
-from collections import defaultdict
-from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.statistics.pair_means import ordered_pair_means
@@ -14,53 +12,50 @@ from nnunet_dro.evaluation.statistics.pair_means import ordered_pair_means
 #: Up to this number of differences the interval of their typical value is exact.
 _MOST_EXACT = 200
 
-#: From more differences on, or with equal ones, the p value of the signed-rank test is approximate.
-_MOST_BY_SCIPY = 50
+#: From more differences on, the p value of the signed-rank test is approximate: without equal
+#: differences, and with some.
+_MOST_UNEQUAL = 50
+_MOST_EQUAL = 13
 
 
 def wilcoxon_p(differences: FloatArray) -> float:
     """Two-sided p value of the Wilcoxon signed-rank test; zero differences are left out.
 
-    Exact for small samples without ties; 1 if all differences are zero, NaN without any difference.
+    Exact for small samples; 1 if all differences are zero, NaN without any difference.
 
     Source: Wilcoxon 1945, Individual comparisons by ranking methods.
     """
-    return float(wilcoxon_p_values([differences])[0])
+    nonzero = differences[differences != 0]
+    n = len(nonzero)
+    if not n:
+        return 1.0 if len(differences) else float("nan")
+
+    if n > _MOST_UNEQUAL:
+        return _approximate_wilcoxon_p(nonzero)
+    sizes, places, counts = np.unique(np.abs(nonzero), return_inverse=True, return_counts=True)
+    if n > _MOST_EQUAL and len(sizes) < n:
+        return _approximate_wilcoxon_p(nonzero)
+
+    # Twice the ranks are whole numbers, even where differences share one.
+    ranks = (2 * np.cumsum(counts) - counts + 1)[places]
+    return _exact_wilcoxon_p(ranks, nonzero > 0)
 
 
-def wilcoxon_p_values(samples: Sequence[FloatArray]) -> FloatArray:
-    """The p value of each sample, shape (n_samples,); see `wilcoxon_p`."""
-    p_values = np.full(len(samples), np.nan)
-    small: defaultdict[object, list[int]] = defaultdict(list)
-    nonzero: dict[int, FloatArray] = {}
-    for place, differences in enumerate(samples):
-        # Zeros are left out here, because scipy would use the normal approximation for a small
-        # sample with a zero.
-        changes = differences[differences != 0]
-        if len(changes) > _MOST_BY_SCIPY:
-            p_values[place] = _approximate_wilcoxon_p(changes)
-        elif len(changes):
-            nonzero[place] = changes
-            has_ties = len(np.unique(np.abs(changes))) < len(changes)
-            # Scipy decides on one method for all samples that it is given.
-            alike = ("ties", place) if has_ties else len(changes)
-            small[alike].append(place)
-        elif len(differences):
-            p_values[place] = 1.0
-
-    for places in small.values():
-        p_values[places] = _wilcoxon_by_scipy(np.stack([nonzero[place] for place in places]))
-    return p_values
+def _exact_wilcoxon_p(ranks: NDArray[np.int64], is_positive: NDArray[np.bool_]) -> float:
+    """The p value by all signs that the ranks could have, the same as that of scipy."""
+    shares = _signed_rank_shares(tuple(sorted(ranks.tolist())))
+    rank_sum = ranks[is_positive].sum()
+    return float(min(1, 2 * min(shares[: rank_sum + 1].sum(), shares[rank_sum:].sum())))
 
 
-def _wilcoxon_by_scipy(samples: FloatArray) -> FloatArray:
-    """The p values of samples without zeros, shape (n_samples, n)."""
-    from scipy.stats import wilcoxon
-
-    with warnings.catch_warnings():
-        # Older versions of scipy warn that the normal approximation is rough for few cases.
-        warnings.simplefilter("ignore")
-        return np.asarray(wilcoxon(samples, alternative="two-sided", axis=1).pvalue)
+@lru_cache(maxsize=512)
+def _signed_rank_shares(ranks: tuple[int, ...]) -> FloatArray:
+    """The share of the signs of some ranks that give each sum W+ of the positive ones."""
+    shares = np.ones(1)
+    for rank in ranks:
+        # Halved at every step: the number of ways has no double from a thousand on.
+        shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2
+    return shares
 
 
 def _approximate_wilcoxon_p(nonzero: FloatArray) -> float:
@@ -143,12 +138,7 @@ def _signed_rank_place(n: int) -> int:
         variance = n * (n + 1) * (2 * n + 1) / 24
         return int(mean - NormalDist().inv_cdf(0.975) * variance**0.5)
 
-    # The share of the signs of the ranks 1 to n that give each sum W+.
-    shares = np.ones(1)
-    for rank in range(1, n + 1):
-        # Halved at every step: the number of ways has no double from a thousand on.
-        shares = (np.pad(shares, (0, rank)) + np.pad(shares, (rank, 0))) / 2
-
+    shares = _signed_rank_shares(tuple(range(1, n + 1)))
     return int(np.count_nonzero(np.cumsum(shares) <= 0.025))
 
 
