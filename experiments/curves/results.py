@@ -123,21 +123,23 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     plain = plain[["method", *keys, "mean", "p10"]].rename(columns={"method": "baseline"})
     paired = scores.assign(baseline=scores["method"].map(baselines))
     paired = paired.merge(plain, "left", ["baseline", *keys], suffixes=("", " of plain"))
-    names = ("iteration", "stratum", "label", "method")
-    rows = []
-    for place, trainings in paired.groupby(list(names), sort=False):
-        row = dict(zip(names, place, strict=True))
-        row["seeds"] = trainings["seed"].nunique()
-        for name in ("mean", "p10", "share"):
-            row[name] = 100 * trainings[name].mean()
-        for statistic, start in (("mean", ""), ("p10", "p10_")):
-            changes = 100 * (trainings[statistic] - trainings[f"{statistic} of plain"]).dropna()
-            interval = (np.nan, np.nan, np.nan)
-            if row["method"] != roles.plain:
-                interval = mean_interval(changes)
-            row[f"{start}difference"], row[f"{start}low"], row[f"{start}high"] = interval
-        rows.append(row)
-    return pd.DataFrame(rows)
+    grouped = paired.groupby(["iteration", "stratum", "label", "method"], sort=False)
+    table = 100 * grouped[["mean", "p10", "share"]].agg(_mean)
+    table.insert(0, "seeds", grouped["seed"].nunique())
+    is_plain = table.index.get_level_values("method") == roles.plain
+    for statistic, start in (("mean", ""), ("p10", "p10_")):
+        paired["change"] = 100 * (paired[statistic] - paired[f"{statistic} of plain"])
+        changes = grouped["change"]
+        error = changes.agg(lambda values: values.std()) / np.sqrt(changes.count())
+        half = stats.t.ppf(0.975, changes.count() - 1) * error
+        for name, ends in (("difference", 0), ("low", -half), ("high", half)):
+            table[f"{start}{name}"] = (changes.agg(_mean) + ends).mask(is_plain)
+    return table.reset_index()
+
+
+def _mean(values: "pd.Series[float]") -> float:
+    """The mean of a group; that of groupby itself, summed in another way, has other last digits."""
+    return float(values.mean())
 
 
 def mean_interval(values: "pd.Series[float]") -> tuple[float, float, float]:
