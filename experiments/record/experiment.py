@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 from experiments.record.page import (
@@ -206,6 +205,8 @@ def _finished(
     experiment: Experiment, options: Options, *, jobs: int
 ) -> tuple[dict[str, tuple[Any, Mapping[str, Any]]], dict[str, str]]:
     """All runs by their names, and why some have failed; RuntimeError if all have."""
+    import torch
+
     # One thread adds up in the same order on every machine.
     torch.set_num_threads(1)
     finished: dict[str, tuple[Any, Mapping[str, Any]]] = {}

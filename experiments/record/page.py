@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 
 import nnunet_dro
@@ -88,6 +87,8 @@ def how_it_was_made(
 
     The seconds are those of the runs, or of the seeds that were added.
     """
+    import torch
+
     versions = [f"{package} {version(package)}" for package in ("torch", "nnunetv2")]
     return render(
         "record/how",

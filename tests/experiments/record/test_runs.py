@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from experiments.record.runs import add_jobs, announcement, cache_folder, make_runs
 from nnunet_dro.nnunet.command import CommandError
@@ -117,6 +116,8 @@ def test_it_is_said_how_long_those_take_that_are_not_there(tmp_path, capsys):
 
 def test_runs_at_the_same_time_have_processes_and_one_thread_each(tmp_path):
     def make(name):
+        import torch  # here, because the other tests' processes do without
+
         time.sleep(1)
         return {"process": os.getpid(), "threads": torch.get_num_threads()}
 
