@@ -49,7 +49,11 @@ def special_cases():
 CASES = [random_case(seed) for seed in range(50)] + special_cases()
 
 
-def monai(reference, prediction, spacing, tolerance):
+TOLERANCES = (1.0, 2.5, 7.0)
+
+
+def monai(reference, prediction, spacing):
+    """The distances, and the NSD at each tolerance."""
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,23 +63,20 @@ def monai(reference, prediction, spacing, tolerance):
         hd95 = metrics.compute_hausdorff_distance(*tensors, percentile=95, **options)
         hd = metrics.compute_hausdorff_distance(*tensors, **options)
         assd = metrics.compute_average_surface_distance(*tensors, symmetric=True, **options)
-        nsd = metrics.compute_surface_dice(*tensors, [tolerance], **options)
-    return {"hd95": float(hd95), "hd": float(hd), "assd": float(assd), "nsd": float(nsd)}
+        values = {"hd95": hd95, "hd": hd, "assd": assd}
+        for mm in TOLERANCES:
+            values[f"nsd {mm}"] = metrics.compute_surface_dice(*tensors, [mm], **options)
+    return {name: float(value) for name, value in values.items()}
 
 
 @pytest.mark.parametrize("spacing", SPACINGS)
 def test_distances_equal_monais(spacing):
     for number, (reference, prediction) in enumerate(CASES):
-        for tolerance in (1.0, 2.5, 7.0):
-            ours = SurfaceDistances(reference, prediction, spacing)
-            expected = monai(reference, prediction, spacing, tolerance)
-            measured = {
-                "hd95": ours.hd95(),
-                "hd": ours.hd(),
-                "assd": ours.assd(),
-                "nsd": ours.nsd(tolerance),
-            }
-            assert measured == pytest.approx(expected, rel=1e-5, abs=1e-5), (number, tolerance)
+        ours = SurfaceDistances(reference, prediction, spacing)
+        measured = {"hd95": ours.hd95(), "hd": ours.hd(), "assd": ours.assd()}
+        measured |= {f"nsd {mm}": ours.nsd(mm) for mm in TOLERANCES}
+        expected = monai(reference, prediction, spacing)
+        assert measured == pytest.approx(expected, rel=1e-5, abs=1e-5), number
 
 
 @pytest.mark.parametrize("spacing", SPACINGS)
@@ -214,7 +215,8 @@ def test_empty_labels_have_the_values_that_monai_has_where_it_has_one(lacking):
     block[1:4, 2:5, 2:6] = True
     reference = empty if lacking != "prediction" else block
     prediction = empty if lacking != "reference" else block
-    theirs = monai(reference, prediction, (1.0, 1.0, 5.0), 1.0)
+    theirs = monai(reference, prediction, (1.0, 1.0, 5.0))
+    theirs["nsd"] = theirs["nsd 1.0"]
 
     maps = (mask.astype(np.uint8) for mask in (reference, prediction))
     scoring = Scoring(("hd95", "hd", "nsd"))
