@@ -4,7 +4,7 @@ import multiprocessing
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+import scipy  # whose parts are imported where they are used: not in the workers
 
 from nnunet_dro.sampling import KL, Balanced, Chi2, CVaR, GroupDRO, HardnessTable, expected_draws
 
@@ -78,7 +78,7 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, sta
     certain = np.isclose(expected, n_batches) & (not replace)
 
     np.testing.assert_array_equal(total[certain], n_batches)
-    assert chisquare(total[~certain], expected[~certain]).pvalue > 1e-3
+    assert scipy.stats.chisquare(total[~certain], expected[~certain]).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("rule", [KL(100.0), Chi2(20.0), CVaR(0.1, 0.01)], ids=str)
@@ -139,9 +139,9 @@ def test_workers_see_what_changes_after_they_got_the_table(start_method):
 
     worker.join(timeout=60)
 
-    assert chisquare(before).pvalue > 1e-3
+    assert scipy.stats.chisquare(before).pvalue > 1e-3
     assert beta == pytest.approx(1 / losses.std())
-    assert chisquare(after, KL(beta).probabilities(losses) * after.sum()).pvalue > 1e-3
+    assert scipy.stats.chisquare(after, KL(beta).probabilities(losses) * after.sum()).pvalue > 1e-3
 
 
 def _count_draws_twice(table, counts, go_on):
