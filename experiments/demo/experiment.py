@@ -12,16 +12,17 @@ import numpy as np
 import pandas as pd
 
 from experiments.curves.figure import draw_differences
-from experiments.curves.results import Roles, results_table
+from experiments.curves.results import Roles, results_table, shown_difference
 from experiments.nnunet_runs.data import Data, Network
 from experiments.nnunet_runs.results import (
+    ALL_LABELS,
     BASELINE,
     TrainingRun,
     Trainings,
     dice_differences,
     rows_by_seed,
 )
-from experiments.record import Experiment, Finished, Options, Page, render
+from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from nnunet_dro.demo.dataset import DATASET_NAME, N_CASES, build_dataset
 
 #: The default, the same with another bound for the draws of rare kinds, and the default of version
@@ -35,6 +36,8 @@ TRAINERS = {
 ROLES = Roles(BASELINE, "", common=("A", "B"), rare=("C",))
 #: The label that the picture shows, of which plain training often finds nothing in C.
 SHOWN = "white_matter"
+#: Mean Dice of that label from which on it counts as found.
+FOUND = 0.5
 
 
 def trainings(*, quick: bool) -> Trainings:
@@ -70,14 +73,42 @@ def _tables(finished: Finished, options: Options) -> dict[str, pd.DataFrame]:
     return {"-seeds": rows_by_seed(finished, add=options.add), "-cases": pd.concat(cases)}
 
 
+def _verdicts(scores: pd.DataFrame, differences: pd.DataFrame) -> list[dict[str, Any]]:
+    """What each method gives centre C and costs the others, as texts."""
+    is_rare = differences["stratum"].isin(ROLES.rare)
+    is_mean = differences["label"] == ALL_LABELS
+    gains = differences[is_rare & is_mean].set_index("method")
+    others = differences[~is_rare & ~is_mean].groupby("method")["difference"].min()
+
+    in_rare = scores[scores["stratum"].isin(ROLES.rare) & (scores["label"] == SHOWN)]
+    n_found = (in_rare["mean"] >= FOUND).groupby(in_rare["method"]).sum()
+    rows = []
+    for method, gain in gains.iterrows():
+        row = {
+            "method": method,
+            "found": f"{n_found[method]} of {gain['seeds']}",
+            "gain of C": shown_difference(gain["difference"], gain["low"], gain["high"]),
+            "worst of A and B": shown_difference(others[method], np.nan, np.nan),
+        }
+        rows.append(row)
+    return rows
+
+
 def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     scores = tables["-seeds"]
     differences = dice_differences(scores, ROLES)
     shown = scores[scores["label"] == SHOWN]
-    text = render("demo/demo", trainings=trainings(quick=quick), n_cases=N_CASES)
+    table = results_table(differences, ROLES)
+    text = render(
+        "demo/demo",
+        trainings=trainings(quick=quick),
+        n_cases=N_CASES,
+        verdicts=_verdicts(scores, differences),
+    )
     return Page(
         text,
-        results_table(differences, ROLES),
+        table,
+        shown=methods_by_stratum(table[table["label"] == SHOWN], BASELINE),
         pictures={"": partial(draw_differences, dice_differences(shown, ROLES), shown, ROLES)},
     )
 
