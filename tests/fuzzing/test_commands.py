@@ -30,7 +30,7 @@ KEPT |= {
 }
 
 #: What `doctor` says before it begins to read cases.
-ANNOUNCED = "Measuring "
+ANNOUNCED = ("Looking at ", "Measuring ")
 
 #: Commands that train afterwards, which is not what is tried here.
 TRAINING = ("finetune", "tune")
