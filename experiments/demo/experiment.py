@@ -103,6 +103,7 @@ def _page(tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         "demo/demo",
         trainings=trainings(quick=quick),
         n_cases=N_CASES,
+        n_seeds=scores["seed"].nunique(),
         verdicts=_verdicts(scores, differences),
     )
     return Page(

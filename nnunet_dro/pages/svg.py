@@ -12,7 +12,7 @@ N_COLOURS = 60  # Colours of strata or teams before they repeat, with another sh
 
 #: Shapes of strata before they repeat: where the outline begins, beside the middle, and its way.
 _SHAPES = (
-    (-3.1, 0.0, "a3.1 3.1 0 1 1 0 .01z"),  # all but the last hundredth of a circle, in one arc
+    (-3.1, 0.0, "a3.1 3.1 0 1 1 0 .01z"),  # a circle, but for a hundredth of a unit, in one arc
     (0.0, -3.1, "l3.6 6.2h-7.2z"),
     (-3.1, -3.1, "h6.2v6.2h-6.2z"),
     (0.0, -3.9, "l3.9 3.9l-3.9 3.9l-3.9 -3.9z"),
