@@ -6,7 +6,7 @@ from experiments.datasets.division import HELD_OUT, SHUFFLED
 PLAIN = "plain"
 TOLD = "IW"
 #: The default of `nnUNetTrainerDRO`.
-DEFAULT = "hardest_kinds4"
+DEFAULT = "hardest_kinds"
 #: Plain training once more, where some were trained on another machine than the others.
 PLAIN_GPU = "plain_GPU"
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
@@ -31,7 +31,7 @@ METHODS = {
     "IW_power0.75": "nnUNetTrainerIW_{by}_power0.75",
     "IW_share0.5": "nnUNetTrainerIW_{by}_share0.5",
     "IW_shuffled": f"nnUNetTrainerIW_{SHUFFLED}",
-    "kinds4": "nnUNetTrainerDRO_hardest0",
+    "kinds": "nnUNetTrainerDRO_hardest0",
     # What a faster optimiser gains: nnU-Net's learning rate, tripled.
     "plain_lr3": "nnUNetTrainerHWS_beta0_lr0.03",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
