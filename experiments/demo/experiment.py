@@ -30,7 +30,7 @@ from nnunet_dro.demo.dataset import DATASET_NAME, N_CASES, build_dataset
 TRAINERS = {
     BASELINE: "nnUNetTrainerHWS_beta0",
     "DRO": "nnUNetTrainerDRO",
-    "DRO_rare8": "nnUNetTrainerDRO_rare8",
+    "DRO_rare6": "nnUNetTrainerDRO_rare6",
     "DRO_share0.5": "nnUNetTrainerDRO_share0.5",
 }
 ROLES = Roles(BASELINE, "", common=("A", "B"), rare=("C",))

@@ -140,7 +140,7 @@ class DROOptions(HWSOptions):
     hardest: float = 0.2
     share: float | None = None
     earned: float | None = None
-    rare: float = 6.0
+    rare: float = 8.0
     beta: float | None = None
     importance_sampling: bool = False
     hardness: Literal["loss", "ce", "present", "pooled"] = "pooled"
