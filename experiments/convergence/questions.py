@@ -21,6 +21,8 @@ ALL_LABELS = "all labels"
 #: Share of the cases whose labels are a little wrong, and the share of a label that erosion leaves.
 PARTLY_WRONG_SHARE = 0.15
 PARTLY_WRONG_KEPT = 0.6
+#: Share of the cases whose label map lies in another part of the image.
+HOPELESS_SHARE = 0.01
 #: The networks of volumes and of slices, and the seconds of their iterations.
 _NETWORKS = (Network(), Network(parent="2d", batch_size=16))
 _SECONDS = (0.06, 0.035)
@@ -173,14 +175,19 @@ def phantoms(
 
 
 def partly_wrong(
-    _: Path | None = None, *, quick: bool, kinds: Sequence[str] = ("eroded",)
+    _: Path | None = None,
+    *,
+    quick: bool,
+    kinds: Sequence[str] = ("eroded",),
+    share: float = PARTLY_WRONG_SHARE,
 ) -> Question:
-    """Phantoms of which 15 in 100, none of them rare, have labels that are a little wrong.
+    """Phantoms of which a ``share``, none of them rare, has labels that are a little wrong.
 
     The labels of these are eroded, or eroded and dilated, to a Dice of 0.75 with the right ones.
     """
     counts = _PARTLY_WRONG[quick]
     words = " and ".join(kinds)
+    of_share = "" if share == PARTLY_WRONG_SHARE else f", {100 * share:g} %"
     train = dict(counts.train)
     return Question(
         data=Data(
@@ -192,7 +199,7 @@ def partly_wrong(
             write=lambda folder, rng: write_spoilt_phantoms(
                 folder,
                 counts,
-                share=PARTLY_WRONG_SHARE,
+                share=share,
                 kinds=kinds,
                 kept=PARTLY_WRONG_KEPT,
                 rng=rng,
@@ -201,22 +208,37 @@ def partly_wrong(
                 "train": train,
                 "test": counts.test,
                 "size": SIZE,
-                "wrong": PARTLY_WRONG_SHARE,
+                "wrong": share,
                 "kinds": list(kinds),
             },
         ),
-        title=f"Labels that are a little wrong: {words}",
+        title=f"Labels that are a little wrong: {words}{of_share}",
         about=render(
             "convergence/partly_wrong",
             train=train,
             n_test=counts.test,
-            wrong=PARTLY_WRONG_SHARE,
+            wrong=share,
             words=words,
         ),
         iterations=length(2000, quick=quick),
         gaining="rare pathology",
         late=("DRO_earned",),
     )
+
+
+def hopeless(_: Path | None = None, *, quick: bool) -> Question:
+    """The same phantoms, of which one in 100 has its labels in another part of the image."""
+    asked = partly_wrong(quick=quick, kinds=("misplaced",), share=HOPELESS_SHARE)
+    about = render(
+        "convergence/hopeless",
+        train=asked.n_train,
+        n_test=asked.data.settings["test"],
+        wrong=HOPELESS_SHARE,
+    )
+    # Not "wrong", so that the limits of the rule are those for right labels.
+    settings = {**asked.data.settings, "wrong": 0.0, "misplaced": HOPELESS_SHARE}
+    data = replace(asked.data, settings=settings)
+    return replace(asked, data=data, title="One hopeless case in a hundred", about=about)
 
 
 def tail(_: Path | None = None, *, quick: bool) -> Question:

@@ -73,6 +73,12 @@ def shifted(labels: LabelMap, *, rng: np.random.Generator) -> LabelMap:
     )
 
 
+def misplaced(labels: LabelMap) -> LabelMap:
+    """The label map shifted by half of the image along every axis."""
+    halves = tuple(size // 2 for size in labels.shape)
+    return np.roll(labels, halves, axis=tuple(range(labels.ndim)))
+
+
 def eroded(labels: LabelMap, *, kept: float = KEPT) -> LabelMap:
     """The label map with only the innermost voxels of each label, a share of ``kept``.
 
@@ -119,7 +125,7 @@ def spoil(
 
     Args:
         labels: The label map.
-        kind: One of the `KINDS`, or "dilated".
+        kind: One of the `KINDS`, "dilated" or "misplaced".
         pair: The labels that are swapped.
         kept: The share of a label that erosion leaves, or its inverse for dilation.
         rng: Draws the direction of a shift.
@@ -128,6 +134,8 @@ def spoil(
         return swapped(labels, pair=pair)
     if kind == "shifted":
         return shifted(labels, rng=rng)
+    if kind == "misplaced":
+        return misplaced(labels)
     if kind == "dilated":
         return dilated(labels, kept=kept)
     return eroded(labels, kept=kept)
