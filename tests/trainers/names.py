@@ -7,7 +7,7 @@ from nnunet_dro.trainers.registry import TRAINERS
 #: A way to write each option, with what it needs beside it.
 EXAMPLES = {
     "hardest<d>": "hardest0.3",
-    "rare<c>": "rare8",
+    "rare<c>": "rare4",
     "share<s>": "share0.3",
     "earned<s>": "earned0.3",
     "beta<x>": "beta10",

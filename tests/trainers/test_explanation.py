@@ -14,7 +14,7 @@ def test_a_name_is_explained_option_by_option():
     assert "noIS: Turns the importance weights" in text
     assert "20epochs: Number of epochs." in text
     assert text.endswith("-tr nnUNetTrainerHWS_beta10_noIS_20epochs")
-    assert {"hardest0.2", "rare6", "memory0.9", "1000epochs"} <= set(
+    assert {"hardest0.2", "rare8", "memory0.9", "1000epochs"} <= set(
         defaults_of("nnUNetTrainerDRO")
     )
     assert "share0.5" not in defaults_of("nnUNetTrainerDRO_beta10"), (

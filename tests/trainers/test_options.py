@@ -148,19 +148,19 @@ REFUSED = [
     ("DRO_hardest0.4_share0.3", "`hardest` has no effect with `share`"),
     ("DRO_hardest0.4_beta10", "`hardest` has no effect with `beta`"),
     ("DRO_rare0.5", "`rare` must be a number >= 1, got 0.5"),
-    ("DRO_rare6", "must be written `nnUNetTrainerDRO`"),
-    ("DRO_rare8_beta0", "`rare` has no effect with `beta`, which does not look at images"),
-    ("DRO_share0.3_rare8", "`rare` has no effect with `share`, which does not look at images"),
+    ("DRO_rare8", "must be written `nnUNetTrainerDRO`"),
+    ("DRO_rare4_beta0", "`rare` has no effect with `beta`, which does not look at images"),
+    ("DRO_share0.3_rare4", "`rare` has no effect with `share`, which does not look at images"),
     ("DRO_hardest0_rare1", "`hardest` has no effect with 0 where no image is looked at"),
     ("DRO_hardest0_sub1x2x2", "`hardest` has no effect with 0 where no image is looked at"),
     ("DRO_hardest1", r"`hardest` must be a number in \[0, 1\)"),
-    ("DRO_earned0.3_rare8", "`rare` has no effect with `earned`"),
+    ("DRO_earned0.3_rare4", "`rare` has no effect with `earned`"),
     ("DRO_hardest0.3_IS", "`hardest` has no effect with `IS`"),
-    ("DRO_rare8_IS", "`rare` has no effect with `IS`, which does not look at images"),
+    ("DRO_rare4_IS", "`rare` has no effect with `IS`, which does not look at images"),
     ("DRO_earned0.5_IS", "`earned` has no effect with `IS`, with which it is 0.5"),
     ("DRO_hardest0_momentum0.5", "`momentum` has no effect with `hardest0`: no loss decides"),
-    ("DRO_rare8_beta10", "`rare` has no effect with `beta`"),
-    ("DRO_rare8_sub1x2x2", "`rare` has no effect with `sub`"),
+    ("DRO_rare4_beta10", "`rare` has no effect with `beta`"),
+    ("DRO_rare4_sub1x2x2", "`rare` has no effect with `sub`"),
     ("DRO_hardCE", "`hardCE` has no effect without a share or beta"),
     ("DRO_hardest0.2", "must be written `nnUNetTrainerDRO`"),
     (
@@ -272,7 +272,7 @@ def test_the_default_looks_at_images_and_at_the_hardest_that_are_learnt():
     rule = options.rule()
 
     assert (rule.part, rule.cap) == (0.2, 6.0)
-    assert options.cap_of_kinds == 6
+    assert options.cap_of_kinds == 8
     assert options.history.hardness == "pooled"
     assert DROOptions(hardest=0.1).rule().part == 0.1
 
@@ -280,7 +280,7 @@ def test_the_default_looks_at_images_and_at_the_hardest_that_are_learnt():
 def test_images_are_left_out_where_there_are_none_or_on_request():
     assert DROOptions(rare=1.0).cap_of_kinds == 1
     assert DROOptions(subvolumes=(2, 1, 1)).cap_of_kinds == 1
-    assert DROOptions(rare=8.0).cap_of_kinds == 8
+    assert DROOptions(rare=4.0).cap_of_kinds == 4
     assert HWSOptions().cap_of_kinds == 1
 
 
