@@ -187,7 +187,8 @@ def partly_wrong(
     """
     counts = _PARTLY_WRONG[quick]
     words = " and ".join(kinds)
-    of_share = "" if share == PARTLY_WRONG_SHARE else f", {100 * share:g} %"
+    is_first = share == PARTLY_WRONG_SHARE
+    of_share = "" if is_first else f", {100 * share:g} %"
     train = dict(counts.train)
     return Question(
         data=Data(
@@ -219,6 +220,7 @@ def partly_wrong(
             n_test=counts.test,
             wrong=share,
             words=words,
+            foretold=not is_first,
         ),
         iterations=length(2000, quick=quick),
         gaining="rare pathology",
