@@ -77,6 +77,25 @@ def test_eroded_is_the_inner_third_of_each_label(ball):
     assert spoiling.eroded(line).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 2]
 
 
+def test_dilated_has_the_dice_of_an_eroded_label(ball):
+    grown = spoiling.dilated((ball > 0).astype(np.uint8), kept=0.6)
+    assert (grown > 0)[ball > 0].all()
+    assert spoiling.mean_dice((ball > 0).astype(np.uint8), grown) == pytest.approx(0.75, abs=1e-3)
+
+
+def test_misplaced_labels_miss_the_phantom_they_belong_to(tmp_path):
+    counts = Counts({"control": 10, "common": 2, "rare": 2}, validation=1, test=1)
+    spoiling.write_spoilt_phantoms(
+        tmp_path / "raw",
+        counts,
+        share=0.1,
+        kinds=("misplaced",),
+        rng=np.random.default_rng(0),
+    )
+    noise = pd.read_csv(tmp_path / "raw" / spoiling.NOISE_FILE).set_index("kind")
+    assert noise.loc[["misplaced"], "dice"].tolist() == [0]
+
+
 def test_mean_dice_by_hand(ball):
     # Label 1: 2 * 1 / (2 + 1); label 2: 2 * 2 / (2 + 3); background does not count.
     reference = np.array([0, 0, 1, 1, 2, 2], np.uint8)
