@@ -146,12 +146,12 @@ class Hardest(Rule):
 
     Args:
         part: The largest part of the draws that goes to the hardest, in (0, 1).
-        cap: The largest weight of a case, > 1. Where all of the hardest are learnt, weights have a
-            mean of 1, and no case is drawn more than so many times as often as by chance; elsewhere
-            weights add up to less, by ``part`` at most, and a case may be drawn ``cap`` /
-            (1 - ``part``) times as often.
+        cap: The largest weight of a case for its loss, > 1; a larger base weight takes its place.
+            Where all of the hardest are learnt, weights have a mean of 1, and no case is drawn more
+            than so many times as often as by chance; elsewhere weights add up to less, by ``part``
+            at most, and a case may be drawn 1 / (1 - ``part``) times as often as that.
         base: How often each case is drawn where its loss does not decide, relative to uniform
-            draws: shape (n,), > 0, at most ``cap``, with a mean of 1. Uniformly if None.
+            draws: shape (n,), > 0, with a mean of 1. Uniformly if None.
         now: What the losses decide, see `following`.
 
     Raises:
@@ -185,7 +185,9 @@ class Hardest(Rule):
         if not has_loss.any():
             return self
         base = np.ones(len(losses)) if self.base is None else self.base
-        now = hardest_part(losses[has_loss], base[has_loss], part=self.part, cap=self.cap)
+        # No case gets fewer draws for being hard than it has without.
+        cap = max(self.cap, float(base.max()))
+        now = hardest_part(losses[has_loss], base[has_loss], part=self.part, cap=cap)
         return replace(self, now=now)
 
     def probabilities(self, losses: FloatArray) -> FloatArray:

@@ -109,6 +109,14 @@ def test_the_base_weights_decide_what_the_losses_do_not():
     np.testing.assert_allclose(weights_of(losses, base=base), base)
 
 
+def test_a_base_weight_above_the_bound_takes_its_place():
+    base = np.where(np.arange(100) < 2, 7.5, 85 / 98)
+
+    weights = weights_of(losses_of(100, n_hard=4), base=base)
+
+    np.testing.assert_allclose(np.sort(weights)[-2:], 7.5)
+
+
 def test_a_new_loss_changes_its_own_weight_until_the_next_look():
     table = HardnessTable([str(i) for i in range(100)], rule=Hardest(), exploration=0.0)
     losses = losses_of(100, n_hard=4)

@@ -205,9 +205,6 @@ class DROOptions(HWSOptions):
             return sampling.EarnedBall(0.0, self.earned)
         if self.importance_sampling:
             return sampling.EarnedBall(0.0, EARNED)
-        if rarity is None:
-            return sampling.Hardest(self.hardest)
-        if self.hardest == 0:
+        if rarity is not None and self.hardest == 0:
             return sampling.ByWeight(rarity)
-        cap = max(sampling.Hardest.cap, float(rarity.max()))
-        return sampling.Hardest(self.hardest, cap, rarity)
+        return sampling.Hardest(self.hardest, base=rarity)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nnunet_dro.inspection.doctor.answer import default_draws, loss_spread, stale_losses
-from nnunet_dro.sampling import Hardest, HardnessTable
+from nnunet_dro.sampling import HardnessTable
 
 
 def test_spread_of_losses_with_known_parts():
@@ -26,17 +26,17 @@ def test_spread_of_losses_with_known_parts():
     assert loss_spread([[0.0, math.nan], [1.0, 1.0], [math.inf, 0.5]]).within == 0
 
 
-def test_draws_are_those_of_the_default_trainer():
+@pytest.mark.parametrize("of_rare", [2.0, 7.7])
+def test_draws_are_those_of_the_default_trainer(of_rare):
     """As nnUNetTrainerDRO would draw, once every case has its stale hardness."""
     from nnunet_dro.trainers.options import DROOptions
 
     hardness = np.random.default_rng(0).normal(-0.8, 0.1, 50)
     options = DROOptions()
-    images = np.where(np.arange(50) < 5, 2.0, 40 / 45)
-    rule = Hardest(options.hardest, base=images)
+    images = np.where(np.arange(50) < 5, of_rare, (50 - 5 * of_rare) / 45)
+    rule = options.rule(rarity=images)
     table = HardnessTable([str(n) for n in range(50)], rule=rule, exploration=options.exploration)
-    for _ in range(50):
-        table.update(np.arange(50), hardness)
+    table.update(np.arange(50), hardness)
 
     draws = default_draws(hardness, images)
 
