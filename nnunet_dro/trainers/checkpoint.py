@@ -1,6 +1,7 @@
 """What a checkpoint carries beside the network: the hardness table, the options and the source."""
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -200,14 +201,17 @@ def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
         or values.get("chi2")
         or values.get("beta") is not None
     )
+    has_weights = values.get("importance_sampling")
     idle = []
     if decides_otherwise:
-        idle = ["share", "earned", "hardest"]
+        idle = ["share", "earned", "hardest", "rare"]
     elif values.get("share") is not None:
-        idle = ["earned", "hardest"]
-    elif values.get("earned") is not None:
-        idle = ["hardest"]
+        idle = ["earned", "hardest", "rare"]
+    elif values.get("earned") is not None or has_weights:
+        idle = ["hardest", "rare"]
         # Importance weights have this share unless another is named.
-        if values.get("importance_sampling") and values["earned"] == EARNED:
+        if has_weights and values.get("earned") == EARNED:
             idle.append("earned")
+    elif math.prod(values.get("subvolumes", ())) > 1:
+        idle = ["rare"]  # which looks at whole images
     return {name: value for name, value in values.items() if name not in idle}

@@ -166,6 +166,18 @@ def test_a_training_goes_on_under_its_own_name_and_another_length(name):
     check_resumed(options_of(f"{name}_20epochs"), recorded, trainer=f"nnUNetTrainer{name}_20epochs")
 
 
+@pytest.mark.parametrize(
+    "name", ["DRO_share0.5", "DRO_earned0.3", "DRO_beta10", "DRO_cvar0.1", "DRO_IS", "DRO_sub2x2x1"]
+)
+def test_a_default_that_has_no_effect_may_change(name):
+    recorded = recorded_options(options_of(name))
+    recorded["values"]["rare"] = 6.0
+
+    check_resumed(options_of(name), recorded, trainer="MyTrainer")
+    with pytest.raises(ValueError, match=r"with -tr nnUNetTrainerDRO_\w+[\d.]* --c\."):
+        check_resumed(DROOptions(), recorded, trainer="nnUNetTrainerDRO")
+
+
 #: Recorded options, what was other than it is by default, those of now, and what is said.
 OTHERS = [
     (
