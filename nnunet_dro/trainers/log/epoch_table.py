@@ -37,7 +37,7 @@ COLUMNS = {
     "largest_staleness": "Age of the oldest of them.",
     "fall_of_drawn": (
         "By how much the stale loss of the cases that are drawn more often than others has fallen "
-        "since the first epochs; empty where no draw depends on losses."
+        "since the first epochs; empty at first, and where no draw depends on losses."
     ),
     "fall_of_others": "The same of the other cases.",
 }

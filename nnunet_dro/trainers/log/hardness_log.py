@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.naming import name_some
-from nnunet_dro.sampling import HardnessTable
+from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
 from nnunet_dro.trainers.log import concentration, epoch_table
@@ -122,7 +122,8 @@ class HardnessLog(CaseLog):
             if self._n_steps:
                 row["mean_weight"] = self._sum_of_weights / self._n_steps
 
-        if table.rule.needs_losses:
+        # Of uniform draws, chance decides which cases had more.
+        if table.rule.needs_losses and table.rule != UNIFORM:
             row |= concentration.falls(self._history, self._times)
         return row | epoch_table.row_of_groups(self.groups, table.rule, draws, losses)
 

@@ -110,6 +110,13 @@ def test_training_csv_before_any_loss_and_with_beta_zero(tmp_path):
     assert "at most" not in line
 
 
+@pytest.mark.parametrize(("beta", "is_known"), [(0.0, False), (10.0, True)])
+def test_falls_of_the_loss_are_known_where_losses_decide_the_draws(tmp_path, beta, is_known):
+    last = log_with_epochs(tmp_path, 20, log_of(beta=beta)).rows[-1]
+
+    assert np.isfinite([last["fall_of_drawn"], last["fall_of_others"]]).tolist() == [is_known] * 2
+
+
 def test_training_csv_of_a_resumed_training_goes_on(tmp_path):
     first = log_with_epochs(tmp_path, 4)
     state = first.state_dict()
