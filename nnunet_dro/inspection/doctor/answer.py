@@ -27,6 +27,10 @@ from nnunet_dro.trainers.options import DROOptions
 #: The file with the measurements.
 CASES_FILE = "doctor.csv"
 
+#: From this ratio of the share of the draws to the share of the cases on, a stratum is drawn more
+#: often.
+CLEARLY_MORE = 1.25
+
 
 @dataclass(frozen=True)
 class LossSpread:
@@ -148,12 +152,16 @@ class Answer:
         return self.cases["set"] == TRAINING
 
     @property
-    def would_ignore_the_hardest(self) -> bool:
-        """Whether the default trainer would draw no case more often for being hard.
+    def would_help_nobody(self) -> bool:
+        """Whether the default trainer would draw no stratum that is behind more often.
 
-        It does because next to nothing is found of the hardest cases.
+        It does not where next to nothing is found of the hardest cases, unless a stratum is of a
+        rare kind of images.
         """
-        return self.draws is not None and self.draws.part == 0
+        if self.draws is None or self.draws.part > 0:
+            return False
+        behind = self.diagnosis.those(State.BEHIND)
+        return not any(self.is_drawn_more(stratum) for stratum in behind)
 
     @property
     def is_unfinished(self) -> bool:
@@ -178,6 +186,11 @@ class Answer:
     def members(self, stratum: Stratum) -> list[str]:
         """The cases of a stratum."""
         return [str(case) for case in self.cases["case"][stratum.members]]
+
+    def is_drawn_more(self, stratum: Stratum) -> bool:
+        """Whether the default trainer would draw a stratum more often than by chance, clearly."""
+        share_of_cases, share_of_draws = self.share(self.members(stratum))
+        return share_of_draws >= CLEARLY_MORE * share_of_cases
 
     def share(self, cases: Sequence[str]) -> tuple[float, float]:
         """Share of some cases among the training cases, and of the expected draws.

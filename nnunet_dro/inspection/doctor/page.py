@@ -90,7 +90,7 @@ def command(answer: Answer) -> str:
     finding = answer.diagnosis.finding
     is_hard = finding == Finding.HARD
 
-    if finding == Finding.OUTLIERS or (is_hard and answer.would_ignore_the_hardest):
+    if finding == Finding.OUTLIERS or (is_hard and answer.would_help_nobody):
         folder = shlex.quote(str(fold.folder))
         return f"nnunet-dro suspects {folder}" if answer.has_hardness_log else ""
     if is_hard and fold.trainer != answer.trainer:

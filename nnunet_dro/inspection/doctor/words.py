@@ -4,13 +4,10 @@ import math
 from pathlib import Path
 
 from nnunet_dro.inspection.doctor import comparisons, rules
+from nnunet_dro.inspection.doctor.answer import CLEARLY_MORE
 from nnunet_dro.inspection.doctor.comparisons import GroupComparison
 from nnunet_dro.naming import count, name_some, share, written
 from nnunet_dro.pages.words import Words
-
-#: Below this ratio of the share of the draws to the share of the cases, hardness hardly finds a
-#: stratum.
-_BLIND = 1.25
 
 
 def points(fraction: float) -> str:
@@ -42,7 +39,7 @@ WORDS = Words(
     Path(__file__).with_suffix(".jinja"),
     {
         "BEHIND": comparisons.BEHIND,
-        "BLIND": _BLIND,
+        "CLEARLY_MORE": CLEARLY_MORE,
         "LEVEL": comparisons.LEVEL,
         "LOWER": comparisons.LOWER,
         "SUSPICION": comparisons.SUSPICION,

@@ -45,8 +45,8 @@ def answer_of(
     return concluded(Fold.of(path), measured, strata, n_epochs=n_epochs)
 
 
-def concluded(fold, measured, strata, *, n_epochs=1000) -> Answer:
-    """The answer where all images are of one kind."""
+def concluded(fold, measured, strata, *, n_epochs=1000, of_images=1.0) -> Answer:
+    """The answer where all images are of one kind, unless ``of_images`` says how often they come."""
     n_training = int((measured["set"] == "training").sum())
     return conclude(
         fold,
@@ -54,7 +54,7 @@ def concluded(fold, measured, strata, *, n_epochs=1000) -> Answer:
         strata,
         "cases.csv",
         history=None,
-        draws_of_images=np.ones(n_training),
+        draws_of_images=np.ones(n_training) * of_images,
         length=(n_epochs, 250),
     )
 
@@ -141,6 +141,13 @@ def test_where_the_default_ignores_the_hardest_it_is_not_recommended(tmp_path):
 
     (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
     assert "nnunet-dro suspects" in printed(answer_of(table, tmp_path))
+
+    measured = answer.cases.drop(columns="share")
+    times_as_often = np.where(answer.strata["site"] == "rare", 4.25, 34 / 60)[answer.is_training]
+    rare = concluded(answer.fold, measured, answer.strata, of_images=times_as_often)
+    assert "site) gets 46 % of these draws, with 12 % of the cases." in printed(rare), (
+        "a rare kind of images is drawn more often though nothing is found of it"
+    )
 
 
 def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
