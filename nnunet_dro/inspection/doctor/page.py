@@ -149,7 +149,7 @@ def _cost(answer: Answer) -> list[tuple[str, str]]:
     ]
     if answer.training_seconds:
         time = duration(answer.training_seconds)
-        rows.append(("The plain training, and a robust one of the same length", time))
+        rows.append(("This training, and a robust one of the same length", time))
     return rows
 
 
