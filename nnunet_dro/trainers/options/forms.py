@@ -11,8 +11,8 @@ OPTIONS = (
     number_option(
         "hardest<d>",
         "Moves a part d of the draws to the hardest cases, as far as they are learnt, each about 6 "
-        "times as often as by chance at most; every case keeps 1 - d of its other draws; "
-        "0 <= d < 1. With 0 the images alone decide, see rare<c>.",
+        "times as often as by chance at most, or as often as the rarest kind of images; every case "
+        "keeps 1 - d of its other draws; 0 <= d < 1. With 0 the images alone decide, see rare<c>.",
     ),
     number_option(
         "rare<c>",
