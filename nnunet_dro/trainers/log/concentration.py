@@ -30,13 +30,25 @@ _FALLS = 0.05
 _UNIFORM = 0.95
 #: Epochs over which a loss is averaged before it is compared.
 _N_AVERAGED = 3
-#: What to do against draws that are too concentrated.
-_CURE = (
-    "Draw less by hardness: a larger `share<s>`, or a smaller `hardest<d>` or `beta<x>`, in the "
-    "trainer's name, or a larger `explore<e>`."
-)
-#: What to do instead where the rule has other numbers.
+#: What to do against draws that are too concentrated; the first kind that a rule is of counts.
 _CURES: dict[type[sampling.Rule], str] = {
+    sampling.Hardest: (
+        "Draw less by hardness and by images: a smaller `hardest<d>` or `rare<c>`, or a larger "
+        "`explore<e>`, in the trainer's name."
+    ),
+    sampling.EarnedBall: (
+        "Draw less by hardness: a larger `earned<s>` or `explore<e>` in the trainer's name."
+    ),
+    sampling.KLBall: (
+        "Draw less by hardness: a larger `share<s>` or `explore<e>` in the trainer's name."
+    ),
+    sampling.RuleWithBeta: (
+        "Draw less by hardness: a smaller `beta<x>`, or a larger `explore<e>`, in the trainer's "
+        "name."
+    ),
+    sampling.CVaR: (
+        "Draw less by hardness: a larger `cvar<a>` or `explore<e>` in the trainer's name."
+    ),
     sampling.Balanced: (
         "Draw less by group or hardness: a smaller `power<x>`, or a larger `share<s>`, in the "
         "trainer's name."
@@ -46,6 +58,7 @@ _CURES: dict[type[sampling.Rule], str] = {
         "`power<x>` below 1."
     ),
     sampling.ByWeight: "Draw less by weight: take the square roots of the weights, for example.",
+    sampling.Rule: "Draw less by hardness: a larger `exploration`, for example.",
 }
 
 
@@ -70,8 +83,7 @@ def concentration_warnings(
         n_draws: Number of draws of an epoch.
     """
     warnings = []
-    cures = (cure for kind, cure in _CURES.items() if isinstance(rule, kind))
-    cure = next(cures, _CURE)
+    cure = next(cure for kind, cure in _CURES.items() if isinstance(rule, kind))
 
     if _began(rows, lambda so_far: _is_concentrated(so_far, n_items, rule)):
         n_effective = rows[-1]["effective_cases"]

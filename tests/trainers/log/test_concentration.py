@@ -1,7 +1,18 @@
 import numpy as np
 import pytest
 
-from nnunet_dro.sampling import Balanced, BalancedBall, ByWeight, GroupDRO
+from nnunet_dro.sampling import (
+    KL,
+    Balanced,
+    BalancedBall,
+    ByWeight,
+    Chi2,
+    CVaR,
+    EarnedBall,
+    GroupDRO,
+    Hardest,
+    KLBall,
+)
 from nnunet_dro.trainers.log.concentration import concentration_warnings, falls
 from nnunet_dro.trainers.log.epoch_table import saved_row
 
@@ -22,7 +33,6 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
 
     (warning,) = said[1]
     assert "9.9 of 100 cases are effective" in warning
-    assert "`share<s>`" in warning
     assert "`explore<e>`" in warning
 
     rows = epochs([1.0])
@@ -35,6 +45,12 @@ def test_few_effective_cases_are_said_once_each_time_they_begin():
 @pytest.mark.parametrize(
     ("rule", "cure"),
     [
+        (Hardest(), "a smaller `hardest<d>` or `rare<c>`, or a larger `explore<e>`"),
+        (EarnedBall(0.0, 0.5), "a larger `earned<s>`"),
+        (KLBall(0.0, 0.5), "a larger `share<s>`"),
+        (KL(100.0), "a smaller `beta<x>`"),
+        (Chi2(100.0), "a smaller `beta<x>`"),
+        (CVaR(0.05), "a larger `cvar<a>`"),
         (Balanced(["a", "b"]), "a smaller `power<x>`"),
         (BalancedBall(["a", "b"]), "a larger `share<s>`"),
         (GroupDRO(["a", "b"], nu=0.1), "Put small groups"),
