@@ -33,8 +33,8 @@ def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
         min(c, 0.2 / s_k),
 
     and all others to 1: as if a rare kind had a fifth of the cases, but at most c times as often as
-    others. Where all are of one kind, or no kind is rare, cases are drawn by chance. If cases are
-    divided into kinds in several ways, the largest number of each case counts.
+    others. Where no kind is rare, or all kinds are equally large, cases are drawn by chance. If
+    cases are divided into kinds in several ways, the largest number of each case counts.
 
     Args:
         kinds: Number of the kind of each case, integers >= 0, shape (n,), or (n, m) for m ways to
@@ -55,6 +55,8 @@ def draws_of_kinds(kinds: ArrayLike, *, cap: float) -> FloatArray:
     sizes = _sizes(kinds)
     as_a_fifth = np.minimum(cap, RARE_SHARE * len(sizes) / sizes)
     weights = np.where(_is_rare(sizes), as_a_fifth, 1.0).max(axis=1)
+    if (weights == weights[0]).all():
+        return np.ones(len(weights))  # whose mean no rounding changes
     return np.asarray(weights / weights.mean())
 
 

@@ -128,7 +128,7 @@ def _rare_kinds(table: pd.DataFrame) -> str:
     told = f"Kinds of images: {kinds_in_words(table[list(KINDS)], 'cases')}"
     more = table[table["times_as_often"] > 1].sort_values("rarity", ascending=False, kind="stable")
     if more.empty:
-        return f"{told}. None is rare, so that no case is drawn more often for its image"
+        return f"{told}. No case is drawn more often for its image"
 
     names = [f"{row.case} ({row.times_as_often:.1f}x)" for row in more.head(_N_NAMED).itertuples()]
     if len(more) > _N_NAMED:
