@@ -277,18 +277,27 @@ def test_the_default_looks_at_images_and_at_the_hardest_that_are_learnt():
     assert DROOptions(hardest=0.1).rule().part == 0.1
 
 
-def test_images_are_left_out_where_there_are_none_or_on_request():
-    assert DROOptions(rare=1.0).cap_of_kinds == 1
-    assert DROOptions(subvolumes=(2, 1, 1)).cap_of_kinds == 1
-    assert DROOptions(rare=4.0).cap_of_kinds == 4
-    assert HWSOptions().cap_of_kinds == 1
+@pytest.mark.parametrize(
+    ("options", "cap"),
+    [
+        (DROOptions(rare=1.0), 1),
+        (DROOptions(subvolumes=(2, 1, 1)), 1),
+        (DROOptions(rare=4.0), 4),
+        (HWSOptions(), 1),
+    ],
+)
+def test_images_are_left_out_where_there_are_none_or_on_request(options, cap):
+    assert options.cap_of_kinds == cap
 
 
-def test_validation_iterations_are_in_nnunets_proportion(make_trainer):
-    assert HWSOptions().validation_iterations == NNUNET_VALIDATION_ITERATIONS
-    assert HWSOptions(iterations=100).validation_iterations == 20
-    assert HWSOptions(iterations=1).validation_iterations == 1
+@pytest.mark.parametrize(
+    ("n", "n_validation"), [(250, NNUNET_VALIDATION_ITERATIONS), (100, 20), (1, 1)]
+)
+def test_validation_iterations_are_in_nnunets_proportion(n, n_validation):
+    assert HWSOptions(iterations=n).validation_iterations == n_validation
 
+
+def test_the_default_length_is_that_of_nnunet(make_trainer):
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
     plain = make_trainer(nnUNetTrainer)
