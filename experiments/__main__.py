@@ -20,6 +20,8 @@ CONVERGENCE = [
     "-tail",
     "-eroded",
     "-eroded-dilated",
+    "-eroded-many",
+    "-hopeless",
     "-slices",
     "-slices-wrong",
     "-hippocampus",

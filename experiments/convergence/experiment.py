@@ -17,13 +17,12 @@ from experiments.convergence.questions import (
     Question,
     fresh,
     hippocampus,
-    hopeless,
     lesions,
     nuclei,
-    partly_wrong,
     phantoms,
     tail,
 )
+from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import Run, make_run, moments
 from experiments.curves.figure import draw_curves
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of

@@ -1,6 +1,6 @@
 """What is asked of which data, and what its page calls their strata."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,25 +18,15 @@ from experiments.spoilt_labels.spoiling import SHARE, write_spoilt_phantoms
 
 #: The label of the mean over all labels of a case.
 ALL_LABELS = "all labels"
-#: Share of the cases whose labels are a little wrong, and the share of a label that erosion leaves.
-PARTLY_WRONG_SHARE = 0.15
-PARTLY_WRONG_KEPT = 0.6
-#: Share of the cases whose label map lies in another part of the image.
-HOPELESS_SHARE = 0.01
 #: The networks of volumes and of slices, and the seconds of their iterations.
 _NETWORKS = (Network(), Network(parent="2d", batch_size=16))
 _SECONDS = (0.06, 0.035)
 #: Times as long as the others to the words of the title.
 _LENGTHS = {1: "", 2: ", twice as long", 6: ", six times as long"}
-#: Numbers of cases, and those of a smoke run: of phantoms, those that are partly wrong, a tail in
-#: training and test, and lesions.
+#: Numbers of cases, and those of a smoke run: of phantoms, a tail in training and test, lesions.
 _PHANTOMS = (
     Counts({"control": 456, "common": 120, "rare": 24}, validation=4, test=40),
     Counts({"control": 8, "common": 4, "rare": 2}, validation=1, test=3),
-)
-_PARTLY_WRONG = (
-    Counts({"control": 65, "common": 20, "rare": 15}, validation=4, test=20),
-    _PHANTOMS[True],
 )
 _TAIL = (
     ({"control": 139, "other": 10, "rare": 28}, {"control": 107, "other": 41, "rare": 112}),
@@ -172,75 +162,6 @@ def phantoms(
         late=late,
         seconds=_SECONDS[slices],
     )
-
-
-def partly_wrong(
-    _: Path | None = None,
-    *,
-    quick: bool,
-    kinds: Sequence[str] = ("eroded",),
-    share: float = PARTLY_WRONG_SHARE,
-) -> Question:
-    """Phantoms of which a ``share``, none of them rare, has labels that are a little wrong.
-
-    The labels of these are eroded, or eroded and dilated, to a Dice of 0.75 with the right ones.
-    """
-    counts = _PARTLY_WRONG[quick]
-    words = " and ".join(kinds)
-    is_first = share == PARTLY_WRONG_SHARE
-    of_share = "" if is_first else f", {100 * share:g} %"
-    train = dict(counts.train)
-    return Question(
-        data=Data(
-            dataset=f"Dataset{922 + len(kinds)}_PhantomsPartlyWrong",
-            by="pathology",
-            rare=("rare",),
-            common=("control", "common"),
-            labels=("grey_matter", "white_matter", "cerebellum"),
-            write=lambda folder, rng: write_spoilt_phantoms(
-                folder,
-                counts,
-                share=share,
-                kinds=kinds,
-                kept=PARTLY_WRONG_KEPT,
-                rng=rng,
-            ),
-            settings={
-                "train": train,
-                "test": counts.test,
-                "size": SIZE,
-                "wrong": share,
-                "kinds": list(kinds),
-            },
-        ),
-        title=f"Labels that are a little wrong: {words}{of_share}",
-        about=render(
-            "convergence/partly_wrong",
-            train=train,
-            n_test=counts.test,
-            wrong=share,
-            words=words,
-            foretold=not is_first,
-        ),
-        iterations=length(2000, quick=quick),
-        gaining="rare pathology",
-        late=("DRO_earned",),
-    )
-
-
-def hopeless(_: Path | None = None, *, quick: bool) -> Question:
-    """The same phantoms, of which one in 100 has its labels in another part of the image."""
-    asked = partly_wrong(quick=quick, kinds=("misplaced",), share=HOPELESS_SHARE)
-    about = render(
-        "convergence/hopeless",
-        train=asked.n_train,
-        n_test=asked.data.settings["test"],
-        wrong=HOPELESS_SHARE,
-    )
-    # Not "wrong", so that the limits of the rule are those for right labels.
-    settings = {**asked.data.settings, "wrong": 0.0, "misplaced": HOPELESS_SHARE}
-    data = replace(asked.data, settings=settings)
-    return replace(asked, data=data, title="One hopeless case in a hundred", about=about)
 
 
 def tail(_: Path | None = None, *, quick: bool) -> Question:
