@@ -58,12 +58,13 @@ def score_lesions(
     Returns:
         The metrics on lesions with the numbers of lesions, and a row per lesion.
     """
-    voxel_mm3 = float(np.prod(grid.spacing))
+    # NaN where no voxel size is known: lesions are then told from smaller ones by their voxels.
+    voxel_mm3 = 1000 * grid.voxel_ml
     matching = match_lesions(
         reference,
         prediction,
         instances,
-        voxel_mm3=voxel_mm3,
+        voxel_mm3=float(np.nan_to_num(voxel_mm3, nan=1.0)),
     )
     columns = _distance_columns(scoring.metrics)
     distances = {}
@@ -76,8 +77,6 @@ def score_lesions(
     penalties = {column: penalties[column] for column in columns}
     values = _values(matching, scoring, distances, penalties)
 
-    if grid.affine is None:
-        voxel_mm3 = _NAN
     rows = _rows_of_reference(
         matching,
         distances,

@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 
 from nnunet_dro.evaluation import Labels, Scoring
 from nnunet_dro.evaluation.scoring.grid import Rules
+from nnunet_dro.evaluation.scoring.instances import Instances
 from nnunet_dro.evaluation.scoring.label_maps import read_label_map
 from nnunet_dro.evaluation.scoring.nifti import read_nifti
 from nnunet_dro.evaluation.scoring.readers import Reader
@@ -343,6 +344,13 @@ def test_the_volume_of_a_sheared_voxel_is_the_determinant(tmp_path):
     assert told == Rules.ONLY_OTHER  # ITK refuses it
     assert grid.voxel_ml == pytest.approx(0.002)
     assert grid.spacing == pytest.approx(lengths[::-1])
+
+    scoring = Scoring(("lesion_recall",), instances=Instances(("a",)))
+    lesions = score_pair(
+        PairOfFiles("case", *paths), Labels({"a": (1,), "b": (2,)}), scoring
+    ).lesions
+    # 24 voxels.
+    assert lesions[0]["volume_mm3"] == 48.0
 
 
 def test_values_as_coarse_as_the_header_says_are_labels(tmp_path):
