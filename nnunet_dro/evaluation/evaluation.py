@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation, about_evaluation, column_in_scores
 from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
 from nnunet_dro.evaluation.judging.early_check import (
@@ -177,6 +178,7 @@ def _scored(
         keep=keep,
         progress=lambda n_done: progress(n_done, n_cases),
     )
+    _check_voxel_sizes(scored.table, options.scoring)
     if kept and kept.resume:
         note = (
             f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted "
@@ -184,6 +186,22 @@ def _scored(
         )
         inputs = replace(inputs, notes=(*inputs.notes, note))
     return scored, inputs
+
+
+def _check_voxel_sizes(scores: pd.DataFrame, scoring: Scoring) -> None:
+    """Check that what is measured is in mm and ml in all cases, or in pixels in all."""
+    is_unknown = scores["reference_ml"].isna()
+    is_measured = scoring.instances or any(METRICS[name].unit in _SIZES for name in scoring.metrics)
+    if is_measured and is_unknown.any() and not is_unknown.all():
+        raise InputError(
+            "reference",
+            must="have a voxel size in all cases or in none to measure lengths, volumes or lesions",
+            got=f"none in {name_some(scores.loc[is_unknown, 'case'].unique().tolist())}",
+            cure=(
+                "TIFF files need a CASE.json beside them, pictures another format. Dice does "
+                "without."
+            ),
+        )
 
 
 def _described(

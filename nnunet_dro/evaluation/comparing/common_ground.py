@@ -10,7 +10,7 @@ import pandas as pd
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import count, name_some
@@ -75,6 +75,7 @@ def find_common_ground(
     labels = _common_labels(evaluations)
     metrics, notes_on_metrics = _common_metrics(evaluations)
     _check_options(evaluations, metrics)
+    _check_units(evaluations, metrics)
     cases, notes_on_cases = _common_cases(evaluations, intersect=intersect)
 
     expected: set[str] = set()
@@ -236,6 +237,28 @@ def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[st
                     got=f"{expected[name]!r} in {first} and {options[name]!r} in {method}",
                     cure="Evaluate one again.",
                 )
+
+
+def _check_units(evaluations: Mapping[str, Evaluation], metrics: Collection[str]) -> None:
+    """Check that what is measured is in mm and ml in every evaluation, or in pixels in every one.
+
+    A reference without a voxel size has that of the prediction, which one method may not store.
+    """
+    is_measured = any(METRICS[metric].unit in ("mm", "ml") for metric in metrics)
+    # Other software does not say what its units are.
+    frames = {
+        method: evaluation.scores
+        for method, evaluation in evaluations.items()
+        if "reference_ml" in evaluation.scores
+    }
+    with_pixels = [method for method, scores in frames.items() if in_pixels(scores)]
+    if is_measured and 0 < len(with_pixels) < len(frames):
+        raise InputError(
+            "evaluations",
+            must="measure in one unit",
+            got=f"pixels in {name_some(with_pixels)} alone",
+            cure="Give their label maps the voxel size, and evaluate again.",
+        )
 
 
 def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> None:

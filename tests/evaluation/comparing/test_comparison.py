@@ -311,6 +311,11 @@ A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
             "`c01` must have the same reference .* got 7 voxels in a and 8 in b of 'one'",
         ),
         (
+            evaluation([1], hd95=[2.0], reference_ml=[NAN]),
+            evaluation([1], hd95=[1.0], reference_ml=[0.01]),
+            "must measure in one unit, got pixels in a alone",
+        ),
+        (
             evaluation([1, 1], **A),
             evaluation([1, 1], **B),
             "`c01` must be in .* 'A' in a and 'B' in b of 'centre'",
