@@ -1,6 +1,6 @@
 """Cases that fail with one method and not with the other: new failures first, and recoveries."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,8 +109,14 @@ class ChangedFailures:
                 yield {**place, "case": str(name), "change": change}
 
 
-def changed_failures(compared: Compared, failure: Failure) -> list[ChangedFailures]:
+def changed_failures(
+    compared: Compared,
+    failure: Failure,
+    strata: "Mapping[str, pd.Series[str]] | None" = None,
+) -> list[ChangedFailures]:
     """The failures of every stratum, label and method against those of the baseline.
+
+    Other strata may be given in place of those that are compared.
 
     A label that one method rightly left out, and another one invented, has not failed with the
     former. Cases whose failure is not known of every training do not count. There are none where
@@ -129,7 +135,7 @@ def changed_failures(compared: Compared, failure: Failure) -> list[ChangedFailur
         units = compared.patient_of_case.to_numpy(dtype=object)
 
     changes = []
-    for place, inside, position in compared.places():
+    for place, inside, position in compared.places(strata):
         if not compared.ground.reports(place["label"], failure.metric):
             continue
         for method, (before, after) in failed.items():

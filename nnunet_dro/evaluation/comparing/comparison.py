@@ -8,6 +8,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.comparing.changed_cases import changed_cases
 from nnunet_dro.evaluation.comparing.changed_failures import (
+    ChangedFailures,
     changed_failures,
     named_failures,
     with_failures,
@@ -37,6 +38,7 @@ from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.division import with_absent
+from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 from nnunet_dro.naming import name_some
 
 #: The least difference of fractions worth pointing out: five percentage points, as in Fidon et al.
@@ -72,6 +74,8 @@ class Comparison:
         failures: Every failure by its name: ``attribute``, ``stratum``, ``label``, ``method``,
             ``case`` (or ``patient``) and ``change``: ``new failure``, ``recovery`` or ``fails with
             both``. Empty where a method has several trainings.
+        failing: What fails among all cases together, for each label and method. The strata do not
+            add up to it where a patient has cases in several.
         trainings: The statistics of every training, see `trainings_table`; None where no method has
             several.
         scores: All methods' scores of the compared cases, with the column ``method`` first.
@@ -92,6 +96,7 @@ class Comparison:
     failures: pd.DataFrame
     scores: pd.DataFrame
     stratum_of_case: "Mapping[str, pd.Series[str]]"
+    failing: Sequence[ChangedFailures] = ()
     trainings: pd.DataFrame | None = None
     outcomes: tuple[Outcome, ...] = ()
     options: CompareOptions = field(default_factory=CompareOptions)
@@ -194,6 +199,11 @@ def _compared(
         strata=strata,
         changed=changed_cases(compared),
         failures=named_failures(compared, failure_changes),
+        failing=changed_failures(
+            compared,
+            Failure.of(failure),
+            stratify_all(None, [], compared.ground.cases),
+        ),
         scores=scores,
         stratum_of_case=compared.strata,
         trainings=table_of_trainings,

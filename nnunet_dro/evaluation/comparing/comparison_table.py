@@ -82,9 +82,14 @@ class Compared:
         names = [name for method in methods for name in self.trainings.names[method]]
         return completed(self.values[metric], metric, among=names)
 
-    def places(self) -> Iterator[tuple[dict[str, str], IndexArray, int]]:
-        """Every attribute, stratum and label, with the numbers of its cases and of the label."""
-        for attribute, stratum_of_case in self.strata.items():
+    def places(
+        self, strata: "Mapping[str, pd.Series[str]] | None" = None
+    ) -> Iterator[tuple[dict[str, str], IndexArray, int]]:
+        """Every attribute, stratum and label, with the numbers of its cases and of the label.
+
+        Other strata may be given in place of those that are compared.
+        """
+        for attribute, stratum_of_case in (strata or self.strata).items():
             codes, names = divide(stratum_of_case, self.ground.cases, attribute=attribute)
             for code, stratum in enumerate(names):
                 inside = np.flatnonzero(codes == code)

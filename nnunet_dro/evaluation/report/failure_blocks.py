@@ -1,20 +1,20 @@
 """New failures and recoveries of a comparison: the first thing that its readers see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.comparing.changed_failures import NEW_FAILURE
+from nnunet_dro.evaluation.comparing.changed_failures import NEW_FAILURE, ChangedFailures
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.strata_tables import counted
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.failures import Failure
-from nnunet_dro.evaluation.statistics.significance import mcnemar_p
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import name_some
 from nnunet_dro.pages.document import Cell, Column, Prose, Table
@@ -26,9 +26,6 @@ _MOST_ROWS = 40
 #: reads hundreds of rows.
 MOST_METHODS = 5
 
-#: The sums of several strata.
-_SUMMED = ("n_counted", "n_failed_baseline", "n_failed_method", "new_failures", "recoveries")
-
 
 @dataclass(frozen=True, eq=False)
 class Failures:
@@ -36,7 +33,7 @@ class Failures:
 
     comparison: Comparison
     method: str
-    rows: pd.DataFrame  # its rows that count failures
+    changes: Sequence[ChangedFailures]  # of all cases together, those of each label
 
     @property
     def condition(self) -> str:
@@ -49,30 +46,22 @@ class Failures:
         return _unit(self.comparison)
 
     @property
-    def first_rows(self) -> pd.DataFrame:
-        """The strata of the first attribute: all cases, each once."""
-        return self.rows[self.rows["attribute"] == self.rows["attribute"].iloc[0]]
-
-    @property
-    def by_label(self) -> pd.DataFrame:
-        """The sums of those strata for each label."""
-        return self.first_rows.groupby("label", sort=False)[list(_SUMMED)].sum(min_count=1)
+    def most_counted(self) -> int:
+        """The number of cases that count, of the label with most."""
+        return max(len(change.names) for change in self.changes)
 
     @property
     def failing(self) -> list[Record]:
         """The labels with a failure, those with the most new ones first, with the new names."""
-        counts = self.by_label
-        counts = counts[_has_failure(counts)]
-        order = counts["new_failures"].fillna(counts["n_failed_method"])
-        counts = counts.loc[order.sort_values(ascending=False, kind="stable").index]
+        labels: list[Any] = []
+        for change in self.changes:
+            counts = change.counts
+            if counts["n_failed_baseline"] or counts["n_failed_method"]:
+                labels.append({**change.key, **counts, "names": change.names[change.is_new]})
 
-        labels: list[Any] = counts.reset_index().to_dict("records")
-        attribute = str(self.first_rows["attribute"].iloc[0])
-        for label in labels:
-            label["names"] = _new_names(self.comparison, self.method, attribute, label["label"])
-            if pd.notna(label["new_failures"]):
-                label["p"] = mcnemar_p(int(label["new_failures"]), int(label["recoveries"]))
-        return labels
+        # Several trainings are no pairs, and have no new failures.
+        most = "n_failed_method" if self.changes[0].are_repeated else "new_failures"
+        return sorted(labels, key=itemgetter(most), reverse=True)
 
 
 def failure_sentences(comparison: Comparison) -> list[Prose]:
@@ -82,13 +71,13 @@ def failure_sentences(comparison: Comparison) -> list[Prose]:
     """
     changed = []
     for method in comparison.methods[1:]:
-        rows = _counted_rows(comparison, method)
-        if len(rows):
-            changed.append(Failures(comparison, method, rows))
+        changes = [change for change in comparison.failing if change.key["method"] == method]
+        if changes:
+            changed.append(Failures(comparison, method, changes))
 
     if len(comparison.methods) > MOST_METHODS:
         sentences = []
-        if changed and not any(_has_failure(failures.rows).any() for failures in changed):
+        if changed and not any(failures.failing for failures in changed):
             sentences = [say("no_failures", of=changed[0])]
     else:
         sentences = [say("failures", of=failures) for failures in changed]
@@ -138,19 +127,6 @@ def _condition(comparison: Comparison) -> str:
     metric = fmt.metric_named(failure.metric, comparison.scores)
     bound = fmt.scaled(failure.bound, metric)
     return f"{metric.title} {failure.comparison} {bound:g} {fmt.unit_sign(metric)}"
-
-
-def _new_names(
-    comparison: Comparison, method: str, attribute: str, label: str, stratum: str | None = None
-) -> list[str]:
-    """The cases or patients that fail with the method only."""
-    failures = comparison.failures
-    is_meant = (failures["method"] == method) & (failures["change"] == NEW_FAILURE)
-    is_meant &= (failures["attribute"] == attribute) & (failures["label"] == label)
-    if stratum is not None:
-        is_meant &= failures["stratum"] == stratum
-    names: list[str] = failures.loc[is_meant, _unit(comparison)].tolist()
-    return names
 
 
 def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: str) -> Table:
@@ -223,11 +199,10 @@ def _new(record: Record) -> Cell:
 
 
 def _names(comparison: Comparison, record: Record) -> str:
-    names = _new_names(
-        comparison,
-        str(record["method"]),
-        str(record["attribute"]),
-        str(record["label"]),
-        str(record["stratum"]),
-    )
+    """The cases or patients of a row that fail with the method only."""
+    failures = comparison.failures
+    is_meant = failures["change"] == NEW_FAILURE
+    for column in ("attribute", "stratum", "label", "method"):
+        is_meant &= failures[column] == record[column]
+    names: list[str] = failures.loc[is_meant, _unit(comparison)].tolist()
     return name_some(names) if names else ""

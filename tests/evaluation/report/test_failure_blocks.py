@@ -50,10 +50,21 @@ def test_strata_with_failures_are_listed_with_names():
     ]
 
 
-def test_without_all_cases_the_strata_of_the_first_attribute_are_added_up():
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, "one 0 → 2 of 3 cases (2 new, 0 recovered, exact McNemar p = 0.500): c00, c02."),
+        # A patient with a failure in both centres is one patient.
+        (
+            {"options": {"patient": "who"}, "who": ["x", "y", "x"]},
+            "one 0 → 1 of 2 patients (1 new, 0 recovered, exact McNemar p = 1.000): x.",
+        ),
+    ],
+)
+def test_without_all_cases_every_case_and_patient_counts_once(columns, expected):
     by = {"centre": ["A", "A", "B"], "sex": ["f", "m", "f"]}
-    comparison = compare(two([0.9] * 3, [0.1, 0.9, 0.1], by=by), n_resamples=0)
-    assert "one 0 → 2 of 3 cases (2 new, 0 recovered" in first(comparison)
+    comparison = compare(two([0.9] * 3, [0.1, 0.9, 0.1], by=by, **columns), n_resamples=0)
+    assert first(comparison).endswith(expected)
 
 
 def test_no_failure_is_said_too():
