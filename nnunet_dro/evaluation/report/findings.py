@@ -108,8 +108,12 @@ class WorstStratum:
 
     @property
     def is_level(self) -> bool:
-        """Whether all strata have the same value."""
-        return len(self.rows) > 1 and float(self.worst["gap"]) == 0
+        """Whether all strata have the same value.
+
+        The reference may be no better than the worst of the others, and worse than another.
+        """
+        values = {float(row[self.statistic]) for row in self.rows.values()}
+        return len(self.rows) > 1 and len(values) == 1
 
     @property
     def is_chance(self) -> bool:

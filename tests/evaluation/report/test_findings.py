@@ -4,8 +4,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.report.findings import all_notes, comparison_notes, findings
+from nnunet_dro.evaluation.report.findings import (
+    WorstStratum,
+    all_notes,
+    comparison_notes,
+    findings,
+)
 from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 from .made import comparison_of, evaluation_of, ordered, scores_of
 
@@ -52,8 +58,7 @@ def test_findings_say_what_the_worst_cases_score():
     assert found.text.startswith("One case in four has HD95 above 0.5 mm")
     assert "a gap of 0.3 mm" in found.text
 
-    scores, _ = two_strata()
-    found = findings(evaluation_of(scores, {}))[0]
+    (found,) = findings(evaluation_of(two_strata()[0], {}))
 
     assert found.title == "Cerebellum, all cases"
     assert "gap" not in found.text
@@ -100,8 +105,14 @@ def test_perfect_predictions_score_below_nothing_and_no_stratum_is_worst():
 
 
 def test_stratum_of_four_cases_says_so():
-    found = findings(evaluation_of(*two_strata(n_worse=4)))[0]
+    (found,) = findings(evaluation_of(*two_strata(n_worse=4)))
     assert "among only 4 cases with a value" in found.text
+
+
+def test_a_reference_like_the_worst_does_not_make_all_the_same():
+    rows = {name: {"mean": mean} for name, mean in (("A", 0.8), ("B", 0.8), ("C", 0.9))}
+    worst = {"statistic": "mean", "gap": 0.0}
+    assert not WorstStratum(worst, rows, METRICS["dice"], "A", None, 1).is_level
 
 
 def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():
@@ -117,8 +128,7 @@ def test_lowest_value_is_not_called_below_itself_and_no_value_is_nothing():
 
 
 def test_notes_on_few_cases_are_added_where_their_values_are_not_listed():
-    strata = evaluation_of(*two_strata(n_worse=6)).strata
-    added = all_notes(["a note"], strata)
+    added = all_notes(["a note"], evaluation_of(*two_strata(n_worse=6)).strata)
 
     assert added[0] == "a note"
     assert "p5 is uncertain in A (6) of centre" in added[2]
