@@ -102,12 +102,16 @@ def number(value: float, metric: Metric, *, signed: bool = False) -> str:
     size = abs(scaled(value, metric))
     text = volume(size) if metric.unit == "ml" else f"{size:.1f}"
 
-    is_zero = not text.strip("0.")
-    if is_zero:
+    if not text.strip("0."):
         return text
     if value < 0:
         return f"−{text}"
     return f"+{text}" if signed else text
+
+
+def is_shown(value: float, metric: Metric) -> bool:
+    """Whether there is anything but zeros in the digits in which a value is written."""
+    return bool(number(value, metric).strip("0."))
 
 
 #: A difference in percentage points or mm with its sign, such as ``+3.1``.

@@ -232,11 +232,11 @@ def _extremes(changes: Sequence[Change]) -> dict[Change, str]:
     better = [change for change in chosen if change.is_better]
     told = {}
     most = max(better or with_interval or chosen, key=attrgetter("gain"))
-    if most.gain > 0:
+    # What is printed as 0.0 is neither gain nor loss.
+    if most.gain > 0 and fmt.is_shown(most.gain, most.metric):
         told[most] = "gains most"
     least = _clearest_loss(changes) or min(with_interval or chosen, key=attrgetter("gain"))
-    # What is printed as 0.0 is no loss.
-    if least.gain < 0 and round(fmt.scaled(least.gain, least.metric), 1):
+    if least.gain < 0 and fmt.is_shown(least.gain, least.metric):
         told[least] = "loses most"
     falls = [change for change in changes if change.is_fall]
     if falls:
