@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
-from nnunet_dro.evaluation.report.formatting import metric_title, shown
+from nnunet_dro.evaluation.report.formatting import column_kind, metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.tables import findings, heading, size, tested_combinations
@@ -133,7 +133,9 @@ def _case_table(exploration: Exploration, metric: Metric) -> SortableTable:
         columns.append(SortableColumn("Label", "text", cases["label"], filtered=True))
 
     place_of_metric = len(columns)
-    columns.append(SortableColumn(metric_title(metric), "number", shown(cases["value"], metric)))
+    columns.append(
+        SortableColumn(metric_title(metric), column_kind(metric), shown(cases["value"], metric))
+    )
     columns.append(SortableColumn("Half", "text", cases["half"], filtered=True))
 
     names = [title(row) for row in exploration.table.to_dict("records")]

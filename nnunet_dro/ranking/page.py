@@ -13,6 +13,7 @@ from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.figures import StratumCases, about_distribution, distribution
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
+    column_kind,
     metric_title,
     scaled,
     shown,
@@ -193,7 +194,9 @@ def _case_table(ranking: Ranking, cases: pd.DataFrame) -> SortableTable:
     for metric in ranking.metrics:
         for what in ("median", "best", "worst"):
             values = shown(cases[f"{metric.name}_{what}"], metric)
-            columns.append(SortableColumn(f"{metric_title(metric)}, {what}", "number", values))
+            columns.append(
+                SortableColumn(f"{metric_title(metric)}, {what}", column_kind(metric), values)
+            )
         n_undefined = cases[f"{metric.name}_undefined"]
         if n_undefined.any():
             title = f"{metric.title}, teams without value"

@@ -174,11 +174,11 @@ def _case_table(
         values = pairs[metric.name]
         for method in values:
             title = _title(metric, method)
-            columns.append(SortableColumn(title, "number", values[method]))
+            columns.append(SortableColumn(title, fmt.column_kind(metric), values[method]))
         for method in others:
             title = _change_title(metric, method)
-            changes = values[method] - values[baseline]
-            columns.append(SortableColumn(title, "difference", changes))
+            kind = fmt.column_kind(metric, otherwise="difference")
+            columns.append(SortableColumn(title, kind, values[method] - values[baseline]))
 
     return SortableTable(
         tuple(columns),

@@ -265,7 +265,7 @@ def _median_and_tail(
             svg.text(
                 place,
                 middle + _HALF + 14,
-                f"{metric.tail.upper()} {tail:.1f}",
+                f"{metric.tail.upper()} {fmt.number(tail / fmt.scaled(1.0, metric), metric)}",
                 anchor=anchor,
                 kind="value",
             )

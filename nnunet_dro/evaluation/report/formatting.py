@@ -71,6 +71,11 @@ def difference_unit(metric: Metric) -> str:
     return metric.unit
 
 
+def column_kind(metric: Metric, *, otherwise: str = "number") -> str:
+    """The kind of a `SortableColumn` of values: volumes may be too small for one decimal."""
+    return "volume" if metric.unit == "ml" else otherwise
+
+
 def metric_title(metric: Metric) -> str:
     """A metric's heading with its unit."""
     return f"{metric.title} ({unit_sign(metric)})"

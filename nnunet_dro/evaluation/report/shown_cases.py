@@ -13,7 +13,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
-from nnunet_dro.evaluation.report.formatting import metric_title, shown
+from nnunet_dro.evaluation.report.formatting import column_kind, metric_title, shown
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
@@ -196,9 +196,8 @@ def _table(
     first_metric = len(columns)
 
     for metric in metrics:
-        kind = "volume" if metric.unit == "ml" else "number"
         values = shown(scores[metric.name], metric)
-        columns.append(SortableColumn(metric_title(metric), kind, values))
+        columns.append(SortableColumn(metric_title(metric), column_kind(metric), values))
     for name, title in _VOLUMES.items():
         if name in scores:
             columns.append(SortableColumn(title, "volume", scores[name]))

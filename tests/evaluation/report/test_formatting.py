@@ -38,6 +38,7 @@ NAN = math.nan
         ),
         ([f.is_shown(v, DICE) for v in (-0.0005, -0.0004, 0.0, 0.001)], [True, False, False, True]),
         ([f.is_shown(v, VOLUME) for v in (-0.02, 0.0)], [True, False]),
+        ([f.column_kind(m) for m in (DICE, HD95, VOLUME)], ["number", "number", "volume"]),
         # Volumes have three digits, however small they are.
         ([f.quantity(v, VOLUME) for v in (-0.0123, 0.0, 123.4)], ["−0.0123 ml", "0 ml", "123 ml"]),
         ([f.difference(v, VOLUME) for v in (0.5, -12.34, -0.0)], ["+0.500", "−12.3", "0"]),
