@@ -597,8 +597,8 @@ MUTATIONS = {
         Mutation(
             "direction of a requirement",
             "judging.requirements:Requirement.holds_for",
-            "COMPARE[self.comparison](value, self.bound.value)",
-            'COMPARE["<=" if ">" in self.comparison else ">="](value, self.bound.value)',
+            "COMPARE[self.comparison](",
+            'COMPARE["<=" if ">" in self.comparison else ">="](',
             "verdict on median",
         ),
         Mutation(

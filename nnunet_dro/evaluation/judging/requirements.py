@@ -37,6 +37,9 @@ _PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 #: The identifier of a requirement in the user's own documents: ``REQ-12: label=tumour p5>=0.70``.
 _IDENTIFIER = re.compile(r"\s*([\w./-]+):\s")
 
+#: Values and bounds are compared to so many decimals: what is beyond comes from rounding.
+DECIMALS = 12
+
 #: What a difference has to be asked for with: each end of its 95 % interval holds in so many per
 #: cent.
 CONFIDENCE_OF_DIFFERENCES = 97.5
@@ -88,8 +91,12 @@ class Requirement:
         return confidence_column(self.statistic, self.end, self.confidence)
 
     def holds_for(self, value: float) -> bool:
-        """Whether a value meets the bound; NaN does not."""
-        return bool(COMPARE[self.comparison](value, self.bound.value))
+        """Whether a value meets the bound; NaN does not.
+
+        Values that are equal but for rounding are equal: the mean of 0.6, 0.8 and 1 is 0.8.
+        """
+        bound = round(self.bound.value, DECIMALS)
+        return bool(COMPARE[self.comparison](round(float(value), DECIMALS), bound))
 
 
 def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.planning import cases_needed
-from nnunet_dro.evaluation.judging.requirements import Requirement
+from nnunet_dro.evaluation.judging.requirements import DECIMALS, Requirement
 from nnunet_dro.evaluation.judging.subjects import (
     BY_T,
     COMPARISON_COUNTS,
@@ -309,8 +309,8 @@ def margin_verdicts(table: pd.DataFrame, margin: float, *, bound: str | None = N
     # The margin of fractions is in percentage points.
     allowed_loss = np.where(is_fraction, margin / 100, margin)
     # The least and the largest gain, in the direction in which the metric is better.
-    least = np.where(more_is_better, low, -high)
-    most = np.where(more_is_better, high, -low)
+    least = np.where(more_is_better, low, -high).round(DECIMALS)
+    most = np.where(more_is_better, high, -low).round(DECIMALS)
     verdicts = np.select(
         [least > 0, least >= -allowed_loss, most < 0],
         [BETTER, NOT_WORSE, WORSE],

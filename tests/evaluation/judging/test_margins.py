@@ -22,6 +22,9 @@ from tests.evaluation.made_folders import evaluate_both, read_csv, write_study
         (0.0, 0.13, "not worse"),
         (-0.01, 0.02, "not worse"),
         (-0.011, 0.02, "cannot tell"),
+        # Equal but for rounding.
+        (0.75 - 0.76, 0.02, "not worse"),
+        (0.1 + 0.2 - 0.3, 0.02, "not worse"),
         (-0.05, -0.02, "worse"),
         (-0.008, -0.001, "not worse"),
         (np.nan, 0.2, "cannot tell"),
