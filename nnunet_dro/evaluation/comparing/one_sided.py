@@ -64,7 +64,8 @@ def completed(
     filled = {}
     for name, method in chosen.items():
         is_worst = method.failed & (some_right | some_value)
-        is_best = method.right & (some_failed | some_value)
+        # Where no method has a distance, failures have no worst one, and there is no pair.
+        is_best = method.right & (some_value | (some_failed & ~np.isnan(worst)))
         values = np.where(is_worst, worst, method.values)
         filled[name] = np.where(is_best, best, values)
 

@@ -196,9 +196,12 @@ def test_an_invented_label_counts_against_the_method_that_invented_it(
     metric, both, invented, means
 ):
     before = scores_of([both, NAN], [5, 0], [5, 0], metric)
-    after = scores_of([both, invented], [5, 0], [5, 4], metric)
 
-    comparison = compare_two(before, after, metric)
+    comparison = compare_two(
+        before,
+        scores_of([both, invented], [5, 0], [5, 4], metric),
+        metric,
+    )
 
     row = comparison.table.iloc[0]
 
@@ -220,8 +223,12 @@ def test_pairs_that_both_methods_fail_are_left_out():
     ].tolist() == [1, 1, 0, 0, 1]
 
     # A label that neither reference nor prediction has is no failure.
-    right = [scores_of([2.0, NAN], [5, 0], [5, 0]) for _ in range(2)]
-    assert compare_two(*right).table[["n_undefined", "n_left_out"]].to_numpy().tolist() == [[1, 0]]
+    right = compare_two(*(scores_of([2.0, NAN], [5, 0], [5, 0]) for _ in range(2)))
+    assert right.table[["n_undefined", "n_left_out"]].to_numpy().tolist() == [[1, 0]]
+
+    # Where no method has a distance, that of an invented label is no riddle, and no pair.
+    none = compare_two(scores_of([NAN], [0], [0]), scores_of([NAN], [0], [4]))
+    assert "one method only" not in " ".join(none.notes)
 
 
 def test_reports_of_a_comparison_say_what_counts_as_the_worst(failures):
