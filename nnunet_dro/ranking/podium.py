@@ -39,15 +39,16 @@ def podium_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:
     """How often each of the first teams has each rank among these in the cases.
 
     A row per task and team: ``metric``, ``label``, ``team``, and ``share_1`` ..., the shares of the
-    ranks; cases that do not count in a task are left out.
+    ranks, of the cases that count in the task; 0 where none does.
     """
     first = list(order[:MOST_TEAMS])
     rows = []
     for place, task in enumerate(entries.tasks):
         ranks = competition_ranks(entries.goodness[place, first].T)
         ranks = ranks[~np.isnan(ranks).any(axis=1)]
+        n_cases = max(len(ranks), 1)
         for column, team in enumerate(first):
-            shares = [np.mean(ranks[:, column] == n) for n in range(1, len(first) + 1)]
+            shares = [np.sum(ranks[:, column] == n) / n_cases for n in range(1, len(first) + 1)]
             rows.append((task.metric, task.label, entries.teams[team], *shares))
 
     columns = [f"share_{n}" for n in range(1, len(first) + 1)]

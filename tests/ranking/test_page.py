@@ -73,9 +73,8 @@ def test_files_hold_what_they_say_and_names_as_they_are(odd):
     assert sorted(summary["teams"]) == sorted(ODD_NAMES)
     assert len(summary["ranking"]) == 4 * 5
 
-    header = files["bootstrap.csv"].splitlines()[0]
-    assert (
-        header == "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4"
+    assert files["bootstrap.csv"].startswith(
+        "scheme,team,rank,rank_low,rank_median,rank_high,share_1,share_2,share_3,share_4\n"
     )
     assert files["ranks.csv"].count("\n") == len(odd.ranks) + 1
 
@@ -127,9 +126,7 @@ def test_charts_of_ranks_and_blobs():
     assert svg.count(", rank 2</title>") == 4
 
     stops = [Stop("all", "", np.array([1.0, 2])), Stop("A", "", np.array([np.nan, np.nan]))]
-    svg = str(bump_chart(["a", "b"], stops, label="ranks").drawing)
-
-    assert svg.count("<circle") == 2
+    assert str(bump_chart(["a", "b"], stops, label="ranks").drawing).count("<circle") == 2
 
     figure = blob_plot(
         ["a", "b"], np.array([[0.75, 0.25], [0.25, 0.75]]), [(1, 1, 2), (1, 2, 2)], label="blobs"
@@ -169,9 +166,15 @@ def test_podiums_are_the_ranks_in_the_cases():
     assert heights[0] / heights[1] == pytest.approx(3, rel=0.01)
 
     hidden = rank_evaluations(teams, n_resamples=0, aggregate_only=True)
-    page = ranking_files(hidden)["report.html"]
-    assert 'class="share s0"' in page
-    assert 'class="thread"' not in page
+    assert 'class="share s0"' in ranking_files(hidden)["report.html"]
+    assert 'class="thread"' not in ranking_files(hidden)["report.html"]
+
+
+def test_podiums_without_a_case_have_no_bars():
+    """Every reference has the label, so that no prediction of it is a false positive."""
+    nothing = {"dice": {"liver": [0.5]}, "false_positive_volume": {"liver": [np.nan]}}
+    teams = dict.fromkeys("ab", evaluation_of("a", nothing))
+    assert rank_evaluations(teams, n_resamples=0).podium["share_1"].tolist() == [1, 1, 0, 0]
 
 
 def test_of_many_teams_the_first_are_on_the_podium(twenty):
