@@ -47,7 +47,7 @@ def evaluation_html(
 
     blocks: list[Block] = [
         *view.requirement_count,
-        *_findings(view.findings, divided=list(cases.labels) != [ALL]),
+        *_findings(view.findings, metrics[0], divided=list(cases.labels) != [ALL]),
         *parts.requirements_section(view),
         *view.notes,
     ]
@@ -80,7 +80,7 @@ def evaluation_html(
     )
 
 
-def _findings(notes: Sequence[Note], *, divided: bool) -> Iterator[Block]:
+def _findings(notes: Sequence[Note], metric: Metric, *, divided: bool) -> Iterator[Block]:
     """The worst strata, or the worst cases where these are not divided."""
     title = "The worst strata" if divided else "The worst cases"
     if notes and not any(note.tone for note in notes):
@@ -88,7 +88,7 @@ def _findings(notes: Sequence[Note], *, divided: bool) -> Iterator[Block]:
     yield Heading(title, anchor="findings", short="Findings")
     yield from notes
     if not notes:
-        yield Prose("No case has a defined value, so there is nothing to rank.", kind="")
+        yield Prose(f"No case has a value of {metric.title}: there is nothing to rank.", kind="")
 
 
 def _attribute(
