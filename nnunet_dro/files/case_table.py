@@ -311,11 +311,11 @@ def attributes_of(table: pd.DataFrame) -> list[str]:
 
 
 def notes_on_spelling(column: str, entries: Iterable[str]) -> list[str]:
-    """A note where entries that count as different may mean the same, as A and a, or 1 and 01.
+    """A note where entries that count as different may mean the same, as A and a, or 1 and 1.0.
 
     Example:
-        >>> notes_on_spelling("centre", ["Bonn", "bonn", "Lyon", "1", "01"])[0][:65]
-        'centre has entries that may mean the same: 01 = 1, Bonn = bonn. T'
+        >>> notes_on_spelling("centre", ["Bonn", "bonn", "Lyon", "1", "01", "1.0"])[0][:71]
+        'centre has entries that may mean the same: 01 = 1 = 1.0, Bonn = bonn. T'
     """
     spellings: dict[str, list[str]] = {}
     for entry in sorted(set(entries) - {MISSING}):
@@ -331,9 +331,9 @@ def notes_on_spelling(column: str, entries: Iterable[str]) -> list[str]:
 
 
 def _meaning(entry: str) -> str:
-    """What an entry means, whatever its case, spaces, underscores and leading zeros."""
+    """What an entry means, whatever its case, spaces, underscores, leading zeros and ``.0``."""
     words = entry.casefold().replace("_", " ").split()
-    return " ".join(re.sub(r"^0+(?=\d)", "", word) for word in words)
+    return " ".join(re.sub(r"^0+(?=\d)|(?<=\d)\.0+$", "", word) for word in words)
 
 
 def dividing_attributes(table: pd.DataFrame) -> list[str]:
