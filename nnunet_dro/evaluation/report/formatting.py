@@ -148,9 +148,7 @@ def interval(low: float, high: float, metric: Metric, *, signed: bool = False) -
     if math.isnan(low) or math.isnan(high):
         return ""
 
-    lower = number(low, metric, signed=signed)
-    upper = number(high, metric, signed=signed)
-    return f"[{lower}, {upper}]"
+    return f"[{number(low, metric, signed=signed)}, {number(high, metric, signed=signed)}]"
 
 
 def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> str:
@@ -162,11 +160,8 @@ def bounds(low: float, high: float, metric: Metric, *, signed: bool = False) -> 
         return interval(low, high, metric, signed=signed)
 
     if math.isnan(low):
-        upper = number(high, metric, signed=signed)
-        return f"≤ {upper}"
-
-    lower = number(low, metric, signed=signed)
-    return f"≥ {lower}"
+        return f"≤ {number(high, metric, signed=signed)}"
+    return f"≥ {number(low, metric, signed=signed)}"
 
 
 def change_bounds(row: Record, statistic: str, metric: Metric) -> str:
@@ -186,9 +181,7 @@ def range_of_trainings(row: Record, statistic: str, metric: Metric) -> str:
     if math.isnan(lowest):
         return ""
 
-    least = difference(lowest, metric)
-    most = difference(highest, metric)
-    return f"trainings {least} to {most}"
+    return f"trainings {difference(lowest, metric)} to {difference(highest, metric)}"
 
 
 def p_value(value: float) -> str:
@@ -203,9 +196,7 @@ def counted_as_worst(row: Record) -> str:
 
     Empty for none.
     """
-    n_worst = int(row.get("n_worst_baseline", 0))
-    n_worst += int(row.get("n_worst_method", 0))
-
+    n_worst = int(row.get("n_worst_baseline", 0)) + int(row.get("n_worst_method", 0))
     return f"{n_worst} as worst" if n_worst else ""
 
 
@@ -227,11 +218,9 @@ def against_baseline(methods: Sequence[str]) -> str:
     """
     baseline, *others = methods
 
-    names = " and ".join(others)
     if len(others) > 3:
-        names = f"{len(others)} methods"
-
-    return f"{names} against {baseline}"
+        return f"{len(others)} methods against {baseline}"
+    return f"{' and '.join(others)} against {baseline}"
 
 
 def attribute_title(attribute: str) -> str:
