@@ -1,6 +1,5 @@
-"""Label maps in any format that ITK reads, among them pictures without a position in space."""
+"""Label maps in any format that ITK reads."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,15 @@ from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.grid import Grid
 
-#: Formats that store no position in space, whatever libraries make of their tags.
-PICTURES = (".png", ".bmp")
-
 #: A tag that every DICOM file has, as ITK names it: the class of what it holds.
 _SOP_CLASS = "0008|0016"
 
 #: What to do with DICOM. ITK takes the frames of a segmentation for neighbours, whatever gaps are
 #: between them, and their values for 255.
 _NAME_DICOM = "Name DICOM segmentations CASE.dcm."
+
+#: The size of the header of a GIPL file, whose voxels are never compressed.
+_GIPL_HEADER_BYTES = 256
 
 
 def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
@@ -29,17 +28,13 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
         ValueError: If it cannot be read, or has several channels or volumes. The message names the
             file.
     """
-    import SimpleITK
-
-    # The error says in one line what is wrong.
-    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
     try:
-        image = SimpleITK.ReadImage(str(path))
-    except RuntimeError as error:
+        image = itk_image(path)
+    except ValueError as error:
         raise InputError(
             "path",
             must="be a readable label map",
-            got=f"{str(path)!r}, which is not",
+            got=f"{str(path)!r}: {error}",
             cure="Write it again, as one channel of label values.",
         ) from error
 
@@ -59,10 +54,30 @@ def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
             cure="Split it.",
         )
     shape = (1,) * (3 - values.ndim) + values.shape
+    return values.reshape(shape), Grid(shape, itk_affine(image))
 
-    is_picture = path.suffix.lower() in PICTURES
-    affine = None if is_picture else itk_affine(image)
-    return values.reshape(shape), Grid(shape, affine)
+
+def itk_image(path: Path) -> Any:
+    """SimpleITK's image of a file.
+
+    Raises:
+        ValueError: If it cannot be read or is truncated. The message does not name it.
+    """
+    import SimpleITK
+
+    # The error says in one line what is wrong.
+    SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
+    try:
+        image = SimpleITK.ReadImage(str(path))
+    except RuntimeError as error:
+        raise ValueError("ITK cannot read it") from error
+
+    # ITK fills up what a GIPL file lacks with whatever is in memory.
+    voxel_bytes = image.GetSizeOfPixelComponent() * image.GetNumberOfComponentsPerPixel()
+    n_bytes = _GIPL_HEADER_BYTES + voxel_bytes * image.GetNumberOfPixels()
+    if path.suffix.lower() == ".gipl" and path.stat().st_size < n_bytes:
+        raise ValueError("it is truncated")
+    return image
 
 
 def _values_of(image: Any, path: Path) -> npt.NDArray[Any]:
@@ -79,12 +94,6 @@ def _values_of(image: Any, path: Path) -> npt.NDArray[Any]:
             "Slicer, export the segmentation as a label map (to files, or to a labelmap node)."
         )
 
-    value_of_ones = None
-    if path.suffix.lower() in PICTURES:
-        value_of_ones = _value_of_ones(path)
-    if value_of_ones is not None:
-        channel = values[..., 0] if is_coloured else values
-        return (channel == value_of_ones).astype(np.uint8)
     return one_channel(values, path) if is_coloured else values
 
 
@@ -93,28 +102,11 @@ def one_channel(
 ) -> npt.NDArray[Any]:
     """Grey values that are stored as colours, along the last axis.
 
-    They are the same in each channel, as in all BMP files that ITK reads.
+    They are the same in each channel.
     """
     if (values != values[..., :1]).any():
         raise ValueError(f"`path` must have one channel, got {str(path)!r}. {cure}")
     return np.ascontiguousarray(values[..., 0])
-
-
-def _value_of_ones(path: Path) -> int | None:
-    """What ITK makes of the ones of a picture with a bit per pixel, in each channel.
-
-    None for pictures of another kind, and for those that only ITK reads.
-    """
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            # PIL warns of large pictures.
-            warnings.simplefilter("ignore")
-            with Image.open(path) as picture:
-                return 255 if picture.mode == "1" else None
-    except (UnidentifiedImageError, Image.DecompressionBombError):
-        return None
 
 
 def itk_affine(image: Any) -> FloatArray:

@@ -23,6 +23,7 @@ from nnunet_dro.evaluation.scoring.nifti import (
     read_nifti,
     step_of_scaled,
 )
+from nnunet_dro.evaluation.scoring.pictures import PICTURE_ENDINGS, read_picture
 from nnunet_dro.evaluation.scoring.readers import Reader, reader_named
 from nnunet_dro.evaluation.scoring.slices import common_grid, laid_on
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, affine_beside, read_tiff
@@ -107,7 +108,7 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     if is_dicom(path):
         stack = read_segmentation(path)
         return laid_on(stack, common_grid([stack]))
-    if not name.endswith((*NIFTI_ENDINGS, *TIFF_ENDINGS)):
+    if not name.endswith((*NIFTI_ENDINGS, *TIFF_ENDINGS, *PICTURE_ENDINGS)):
         return read_with_itk(path)
 
     affine = None
@@ -116,8 +117,11 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     try:
         if name.endswith(NIFTI_ENDINGS):
             return read_nifti(path, reader)
-        # Only volumes have a voxel size beside them, as nnU-Net's reader of volumes writes it.
-        voxels = read_tiff(path, is_volume=affine is not None)
+        if name.endswith(PICTURE_ENDINGS):
+            voxels = read_picture(path)
+        else:
+            # Only volumes have a voxel size beside them, as nnU-Net's reader of volumes writes it.
+            voxels = read_tiff(path, is_volume=affine is not None)
     except UnusualNiftiError:
         return read_with_itk(path)
     except ValueError as error:
@@ -130,7 +134,10 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
 
     grid = Grid(voxels.shape[:3], affine)
     if voxels.ndim > 3:
-        cure = f"Store label values; of a volume of 3 columns, the voxel size in {path.stem}.json."
+        cure = "Store label values, not colours."
+        if name.endswith(TIFF_ENDINGS):
+            size = f"the voxel size in {path.stem}.json"
+            cure = f"Store label values; of a volume of 3 columns, {size}."
         voxels = one_channel(voxels, path, cure=cure)
     return voxels, grid
 

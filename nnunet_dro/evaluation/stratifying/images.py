@@ -13,9 +13,10 @@ import numpy.typing as npt
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.scoring.dicom_series import read_series
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
-from nnunet_dro.evaluation.scoring.itk import PICTURES, itk_affine
+from nnunet_dro.evaluation.scoring.itk import itk_affine, itk_image
 from nnunet_dro.evaluation.scoring.label_maps import LABEL_MAP_ENDINGS
 from nnunet_dro.evaluation.scoring.nifti import NIFTI_ENDINGS, UnusualNiftiError, read_nifti
+from nnunet_dro.evaluation.scoring.pictures import PICTURE_ENDINGS, read_picture
 from nnunet_dro.evaluation.scoring.readers import Reader
 from nnunet_dro.evaluation.scoring.tiff import TIFF_ENDINGS, read_tiff
 from nnunet_dro.naming import name_some
@@ -115,6 +116,9 @@ def _read_voxels(path: Path, reader: Reader | None) -> tuple[npt.NDArray[Any], G
     if name.endswith(TIFF_ENDINGS):
         values = read_tiff(path, is_volume=_has_voxel_size(path))
         return values, Grid(values.shape[:3])
+    if name.endswith(PICTURE_ENDINGS):
+        values = read_picture(path)
+        return values, Grid(values.shape[:3])
     if not name.endswith(NIFTI_ENDINGS):
         return _read_with_itk(path)
 
@@ -135,22 +139,14 @@ def _read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     """The same with SimpleITK."""
     import SimpleITK
 
-    try:
-        image = SimpleITK.ReadImage(str(path))
-    except RuntimeError as error:
-        raise ValueError("ITK cannot read it") from error
-
+    image = itk_image(path)
     values: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
     n_axes = image.GetDimension()
     if n_axes not in (2, 3):
         raise ValueError(f"it has {n_axes} axes instead of one volume")
     if n_axes == 2:
         values = values[np.newaxis]
-
-    affine = None
-    if path.suffix.lower() not in PICTURES:
-        affine = itk_affine(image)
-    return values, Grid(values.shape[:3], affine)
+    return values, Grid(values.shape[:3], itk_affine(image))
 
 
 def read_onto(

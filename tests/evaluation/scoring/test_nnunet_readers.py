@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import struct
+import zlib
 
 import nibabel
 import numpy as np
@@ -13,6 +14,7 @@ import SimpleITK
 import tifffile
 from nnunetv2.imageio.reader_writer_registry import determine_reader_writer_from_dataset_json
 from nnunetv2.imageio.simpleitk_reader_writer import SimpleITKIO
+from PIL import Image
 from scipy.spatial.distance import cdist
 
 from nnunet_dro.evaluation import Labels, Scoring
@@ -265,8 +267,6 @@ def test_tiff_of_three_columns_is_a_volume_where_it_has_a_voxel_size(tmp_path):
 
 
 def test_compressed_and_coloured_tiff_are_read_or_refused(tmp_path):
-    from PIL import Image
-
     values = maps()[0]
     for compression in ("zlib", "zstd", "lzw"):
         tifffile.imwrite(tmp_path / "a.tif", values, compression=compression)
@@ -280,6 +280,62 @@ def test_compressed_and_coloured_tiff_are_read_or_refused(tmp_path):
     (tmp_path / "cut.tif").write_bytes((tmp_path / "a.tif").read_bytes()[:60])
     with pytest.raises(ValueError, match=r"cut\.tif': tifffile cannot read it"):
         read_label_map(tmp_path / "cut.tif")
+
+
+def with_significant_bits(png, *n_bits):
+    """A PNG file with a chunk that says how many bits of each channel count, after its header."""
+    chunk = b"sBIT" + bytes(n_bits)
+    framed = struct.pack(">I", len(n_bits)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return png[:33] + framed + png[33:]
+
+
+@pytest.mark.parametrize("kind", ["plain", "bits", "transparent", "palette", "grey", "16"])
+@pytest.mark.parametrize("ending", [".png", ".bmp"])
+def test_pictures_are_those_of_nnunets_reader(tmp_path, kind, ending):
+    path = tmp_path / f"a{ending}"
+    options = {}
+    picture = Image.fromarray(maps()[0][1] + maps()[0][3])
+    if kind == "bits":
+        picture = Image.fromarray(maps()[0][1] > 0)
+    elif kind == "palette":
+        picture.putpalette([0, 0, 0, 7, 7, 7, 9, 9, 9])
+    elif kind == "grey":
+        picture = picture.convert("RGB")
+    elif kind == "16" and ending == ".png":
+        picture = Image.fromarray(300 * maps()[0][3].astype(np.uint16))
+    elif kind == "transparent" and ending == ".png":
+        options["transparency"] = 0
+    picture.save(path, **options)
+
+    contents = [path.read_bytes()]
+    if ending == ".png":
+        n_channels = 3 if kind in ("palette", "grey") else 1
+        contents.append(with_significant_bits(contents[0], *[2] * n_channels))
+    for content in contents:
+        path.write_bytes(content)
+        values, _ = nnunet_reader(ending).read_seg(str(path))
+        assert np.array_equal(read_label_map(path).values, values[0])
+        assert np.array_equal(read_image(path)[0], values[0])
+
+
+@pytest.mark.parametrize("ending", [".png", ".bmp", ".gipl", ".nrrd", ".mha"])
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_files_that_are_cut_are_refused(tmp_path, ending, n_channels):
+    path = tmp_path / f"a{ending}"
+    values = np.random.default_rng(0).integers(0, 3, (40, 50), dtype=np.uint8)
+    if n_channels > 1:
+        values = np.stack([values] * n_channels, axis=-1)
+    if ending != ".gipl":
+        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(values, n_channels > 1), str(path))
+    else:
+        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(values, False), str(path))
+    content = path.read_bytes()
+
+    for n_lacking in (40, len(content) // 2):
+        path.write_bytes(content[:-n_lacking])
+        for read in (read_label_map, read_image):
+            with pytest.raises(ValueError, match=rf"a\{ending}"):
+                read(path)
 
 
 def test_spacing_of_tiff_is_that_of_prediction_or_original(tmp_path, monkeypatch):
