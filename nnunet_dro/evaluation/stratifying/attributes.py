@@ -58,7 +58,10 @@ _ATTRIBUTES = (
         "number of connected components (26 neighbours) of all labels together",
     ),
     Attribute(
-        "spacing", "spacing_mm", "longest side of a voxel, in mm: mostly the distance of slices"
+        "spacing",
+        "spacing_mm",
+        "longest side of a voxel, in mm: mostly the distance of slices, of an image of one slice a "
+        "side in the plane",
     ),
     Attribute("volume", "volume_ml", "volume of the image, in ml"),
     Attribute(
@@ -193,10 +196,14 @@ def measure(
 
 
 def _longest_side(grid: Grid) -> float:
-    """The longest side of a voxel, mm; NaN where the format stores no voxel size."""
+    """The longest side of a voxel along the axes that an image has, mm.
+
+    The side of a plane across itself is made up: 1 in a file of two axes, 999 in others. NaN where
+    the format stores no voxel size.
+    """
     if grid.affine is None:
         return _NAN
-    return max(grid.spacing)
+    return max(side for axis, side in enumerate(grid.spacing) if axis not in grid.flat)
 
 
 def contrast(grey: FloatArray, mask: BoolArray) -> float:

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import SimpleITK
 from scipy import ndimage
 
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
-from nnunet_dro.evaluation.scoring.label_maps import LabelMap
+from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, contrast, measure, noise
 from nnunet_dro.evaluation.stratifying.auto_columns import (
     auto_names,
@@ -53,6 +54,17 @@ def test_attributes_of_the_reference_by_hand():
         "spacing",
         "volume",
     }
+
+
+@pytest.mark.parametrize("kind", ["mha", "nii.gz", "one slice"])
+def test_the_spacing_of_a_plane_is_that_within_it(tmp_path, kind):
+    values = np.ones((4, 5), np.uint8)
+    image = SimpleITK.GetImageFromArray(values if kind != "one slice" else values[np.newaxis])
+    image.SetSpacing((0.2, 0.3) if kind != "one slice" else (0.2, 0.3, 999))
+    path = tmp_path / f"a.{'mha' if kind == 'one slice' else kind}"
+    SimpleITK.WriteImage(image, str(path))
+
+    assert measure(read_label_map(path), None, ["spacing"])["spacing"] == pytest.approx(0.3)
 
 
 def test_contrast_is_a_difference_per_standard_deviation_around():
