@@ -455,6 +455,9 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
     assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
     assert "Cases of the summary.json without a reference: stranger." in notes
 
+    done(run(*command, "-o", study / "by", "--bootstrap", 0, "--by", "auto:components"))
+    assert made.scores_of(study / "by")["auto:components"].tolist() == ["2", "missing"]
+
     for options, words in (
         (("--missing", "worst"), ["case_01", "folder of the predictions"]),
         (("--metrics", "dice,hd95"), [path, "hd95", "folder of the predictions"]),

@@ -59,11 +59,19 @@ def names_columns(specs: Sequence[str]) -> bool:
 
 def with_auto_columns(
     table: pd.DataFrame | None,
+    cases: Sequence[str],
     files: Sequence[CaseFiles],
     options: EvaluateOptions,
     progress: Callable[[int, int], None],
 ) -> tuple[pd.DataFrame | None, list[str], list[str]]:
     """Add a column ``auto:NAME`` for each attribute that some `--by` names.
+
+    Args:
+        table: The case table; None without any.
+        cases: The evaluated cases.
+        files: The files of those with a reference; the attributes of others are missing.
+        options: How to evaluate.
+        progress: Called with the number of finished cases and the number of all cases.
 
     Returns:
         The case table, the specs, and notes on the attributes. In the specs an attribute with more
@@ -92,7 +100,7 @@ def with_auto_columns(
     )
 
     if table is None:
-        table = pd.DataFrame({"case": [paths.case for paths in files]})
+        table = pd.DataFrame({"case": list(cases)})
     specs = list(options.by)
     notes = []
     for name in names:

@@ -64,7 +64,9 @@ class Division:
             for case in evaluated
             if case in references
         ]
-        table, specs, notes_on_attributes = with_auto_columns(table, files, options, progress)
+        table, specs, notes_on_attributes = with_auto_columns(
+            table, evaluated, files, options, progress
+        )
 
         strata = stratify_all(table, specs, evaluated, overall=options.overall)
         notes += _notes_on_many_strata(strata)

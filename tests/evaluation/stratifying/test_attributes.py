@@ -141,7 +141,8 @@ def references(folder, sizes):
 
 
 def with_columns(files, *by):
-    return with_auto_columns(None, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
+    cases = [paths.case for paths in files]
+    return with_auto_columns(None, cases, files, EvaluateOptions(by=by), lambda n_done, n_all: None)
 
 
 def test_few_values_are_groups_and_many_are_cut_into_thirds(tmp_path):
