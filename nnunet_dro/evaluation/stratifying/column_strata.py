@@ -60,11 +60,14 @@ def _values_to_cut(part: Part, cases: list[str], entries: list[str]) -> list[flo
 
         value = number_in(entry)
         if value is None or math.isinf(value):
+            cure = "Correct the entry, or leave it empty."
+            if number_in(entry.replace(",", ".")) is not None:
+                cure = "Write numbers with a decimal point."
             raise InputError(
                 part.column,
                 must="be a finite number to be cut",
                 got=f"{entry!r} for {case!r}",
-                cure="Correct the entry, or leave it empty.",
+                cure=cure,
                 kind="column",
             )
 

@@ -366,6 +366,11 @@ def test_strata_have_names_and_an_order(columns, spec, expected, in_order):
             "`age` must be a finite number to be cut, got 'inf' for 'c1'",
         ),
         (
+            {"age": ["5", "61,5"]},
+            "age:q2",
+            r"got '61,5' for 'c1'\. Write numbers with a decimal point",
+        ),
+        (
             {"age": ["5", "90.5"]},
             "age:0,90",
             "`age` must be between the edges 0 and 90, got '90.5' for 'c1'. Widen",
