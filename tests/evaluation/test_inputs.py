@@ -403,6 +403,11 @@ FITTING = (50, 3, 2, 52, 53)
         ),
         ('{"metric_per_case": []}', ["must have cases"]),
         ('{"metric_per_case": [{"prediction_file": "a.nii.gz"}]}', ["summary.json of nnU-Net"]),
+        (
+            '{"metric_per_case": [{"reference_file": "a.png", "prediction_file": "a.png", "metrics": '
+            '{"0": {"TP": 9, "FP": 0, "FN": 0}}}]}',
+            ["must have the scores of a label", "evaluate again"],
+        ),
         ({"case_00": (1, float("nan"), 0)}, ["summary.json of nnU-Net"]),
         ({"case_00": (1, -1, 0)}, ["summary.json of nnU-Net"]),
         ({"case_00": (1, "x", 0)}, ["summary.json of nnU-Net"]),

@@ -56,6 +56,13 @@ def read_summary(
     else:
         for entry in entries:
             names |= dict.fromkeys(entry.counts)
+    if not names:
+        raise InputError(
+            "prediction",
+            must="have the scores of a label",
+            got=f"none in {str(path)!r}",
+            cure="Let nnU-Net evaluate again.",
+        )
 
     rows: list[dict[str, Any]] = []
     for entry in entries:
@@ -228,13 +235,15 @@ def _entry(stored: Mapping[str, Any], labels: Labels | None, path: Path) -> _Ent
 def _stored_labels(
     metrics: Mapping[str, Any], labels: Labels | None
 ) -> dict[str, Mapping[str, Any]]:
-    """What an entry says of each label that it has."""
+    """What an entry says of each label that it has; the background, 0, is none."""
     stored = {}
     if labels is None:
         # The file has them in alphabetical order: 10 before 2.
         for key in sorted(metrics, key=_values):
-            name = "+".join(map(str, _values(key))) or key
-            stored[name] = metrics[key]
+            numbers = _values(key)
+            if numbers != [0]:
+                name = "+".join(map(str, numbers)) or key
+                stored[name] = metrics[key]
         return stored
 
     for name, values in labels.values.items():
