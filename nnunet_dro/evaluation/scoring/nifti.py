@@ -32,6 +32,10 @@ _COMPRESSED_START_BYTES = 65536
 #: The most bytes of header and voxels; larger numbers stand in damaged headers.
 _MOST_BYTES = 2**40
 
+#: The least factor of scaled values; with smaller ones all labels are background. ITK takes those
+#: for 1.
+_LEAST_SLOPE = float(np.finfo(np.float64).eps)
+
 
 class UnusualNiftiError(Exception):
     """The file is not of the common kind and is left to a complete reader."""
@@ -184,6 +188,8 @@ def _parse(start: bytes, path: Path, reader: Reader) -> _Header:
         # A slope of 0 or NaN is stored where nothing is scaled.
         slope = 1.0
         intercept = 0.0
+    if abs(slope) < _LEAST_SLOPE:
+        raise ValueError(f"its header is damaged: it has a scl_slope of {slope:g}")
     offset = header["vox_offset"]
     if dtype.kind not in "fiu" or dtype.itemsize > 8:
         raise UnusualNiftiError

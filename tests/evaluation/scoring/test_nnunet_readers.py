@@ -434,3 +434,14 @@ def test_absurd_lengths_of_a_header_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"header is damaged"):
         read_label_map(path)
+
+
+def test_a_slope_that_makes_background_of_labels_is_refused(tmp_path):
+    path = tmp_path / "a.nii.gz"
+    write_nifti(path, maps()[0])
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    struct.pack_into("<f", content, 112, 1e-38)
+    path.write_bytes(gzip.compress(bytes(content)))
+
+    with pytest.raises(ValueError, match=r"a\.nii\.gz'.*scl_slope of 1e-38"):
+        read_label_map(path)
