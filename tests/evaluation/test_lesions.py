@@ -122,6 +122,20 @@ BY_HAND = {
         [0, 0, 1, 1],
         {"lesion_recall": math.nan, "lesion_precision": 0, "lesion_f1": 0, "lesion_dice": 0},
     ),
+    # As a header in single precision has it: lesions of exactly the volume are still left out.
+    "no lesion above a rounded volume": (
+        (TWO, FOUND_ONE),
+        {"above_mm3": 2.0, "spacing": (1.0000001, 1.0, 0.5)},
+        [0, 0, 1, 1],
+        {},
+    ),
+    # Cells of 0.00002 mm3 are counted, too.
+    "small voxels": (
+        (TWO, FOUND_ONE),
+        {"spacing": (0.02, 0.02, 0.02)},
+        [2, 1, 2, 1],
+        {"lesion_recall": 1 / 2},
+    ),
     # What is left of the predicted lesion beside the ignored voxels is one of its own.
     "ignored voxels": (
         (line(1, 1, 0, 9, 9, 9, 0), line(1, 1, 0, 1, 1, 1, 1)),

@@ -16,6 +16,9 @@ from nnunet_dro.evaluation.scoring.foreground import Box
 from nnunet_dro.evaluation.scoring.grid import IntegerArray
 from nnunet_dro.evaluation.scoring.instances import Instances, MatchRule
 
+#: Headers store voxel sizes in single precision.
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Components:
@@ -196,19 +199,19 @@ def match_lesions(
     for lesion, number in pairs:
         numbers_of_lesion[lesion].append(number)
 
+    # 50 voxels of 1 mm are 50 mm3 and no more, also where the header says 1.0000001.
+    smallest_mm3 = instances.above_mm3 * (1 + _ROUNDING)
     matches = []
     for lesion, n_voxels in enumerate(lesions.n_voxels.tolist(), 1):
         numbers = numbers_of_lesion[lesion]
 
-        # Volumes are rounded so that 50 voxels of 1 mm, whose header says 0.99999994, are 50 mm3.
-        volume_mm3 = round(n_voxels * voxel_mm3, 3)
         match = Match(
             lesion=lesion,
             n_voxels=n_voxels,
             predicted=tuple(numbers),
             n_predicted=int(sum(predicted.n_voxels[number - 1] for number in numbers)),
             n_common=sum(common.get((lesion, number), 0) for number in numbers),
-            counted=volume_mm3 > instances.above_mm3,
+            counted=n_voxels * voxel_mm3 > smallest_mm3,
         )
         matches.append(match)
     return Matching(lesions, predicted, tuple(matches))

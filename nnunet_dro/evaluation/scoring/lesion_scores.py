@@ -231,6 +231,13 @@ def _rows_of_prediction(
     return rows
 
 
+def _rounded(volume_mm3: float) -> float:
+    """A volume with three decimals, or with four digits where it is small; NaN stays."""
+    if volume_mm3 < 1:
+        return float(f"{volume_mm3:.4g}")
+    return round(volume_mm3, 3)
+
+
 def _place(volume_mm3: float, centre: FloatArray, corner: Sequence[int]) -> dict[str, float]:
     """Volume and centre of a lesion, as a row has them.
 
@@ -238,7 +245,7 @@ def _place(volume_mm3: float, centre: FloatArray, corner: Sequence[int]) -> dict
     """
     z, y, x = centre + np.array(corner)
     return {
-        "volume_mm3": round(volume_mm3, 3),
+        "volume_mm3": _rounded(volume_mm3),
         "z": round(float(z)),
         "y": round(float(y)),
         "x": round(float(x)),
