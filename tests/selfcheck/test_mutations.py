@@ -348,7 +348,7 @@ MUTATIONS = {
         Mutation(
             "failures, the condition",
             f"{FAILURES}:Failure.of_cases",
-            "COMPARE[self.comparison](values, self.bound)",
+            "meets(values, self.comparison, self.bound)",
             "values <= self.bound",
             "n_failed of 44 cases",
         ),
@@ -597,8 +597,8 @@ MUTATIONS = {
         Mutation(
             "direction of a requirement",
             "judging.requirements:Requirement.holds_for",
-            "COMPARE[self.comparison](",
-            'COMPARE["<=" if ">" in self.comparison else ">="](',
+            "meets(value, self.comparison,",
+            'meets(value, "<=" if ">" in self.comparison else ">=",',
             "verdict on median",
         ),
         Mutation(

@@ -26,7 +26,7 @@ from nnunet_dro.evaluation.judging.subjects import (
     bound_of_difference,
     column_of,
 )
-from nnunet_dro.evaluation.scoring.failures import COMPARE
+from nnunet_dro.evaluation.scoring.failures import meets
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, confidence_column
 
 #: Up to a comment: a # at the start or after a space, outside quotes.
@@ -36,9 +36,6 @@ _PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 
 #: The identifier of a requirement in the user's own documents: ``REQ-12: label=tumour p5>=0.70``.
 _IDENTIFIER = re.compile(r"\s*([\w./-]+):\s")
-
-#: Values and bounds are compared to so many decimals: what is beyond comes from rounding.
-DECIMALS = 12
 
 #: What a difference has to be asked for with: each end of its 95 % interval holds in so many per
 #: cent.
@@ -91,12 +88,8 @@ class Requirement:
         return confidence_column(self.statistic, self.end, self.confidence)
 
     def holds_for(self, value: float) -> bool:
-        """Whether a value meets the bound; NaN does not.
-
-        Values that are equal but for rounding are equal: the mean of 0.6, 0.8 and 1 is 0.8.
-        """
-        bound = round(self.bound.value, DECIMALS)
-        return bool(COMPARE[self.comparison](round(float(value), DECIMALS), bound))
+        """Whether a value meets the bound; NaN does not."""
+        return bool(meets(value, self.comparison, self.bound.value))
 
 
 def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:

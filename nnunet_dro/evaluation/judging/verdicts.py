@@ -16,7 +16,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.planning import cases_needed
-from nnunet_dro.evaluation.judging.requirements import DECIMALS, Requirement
+from nnunet_dro.evaluation.judging.requirements import Requirement
 from nnunet_dro.evaluation.judging.subjects import (
     BY_T,
     COMPARISON_COUNTS,
@@ -25,7 +25,7 @@ from nnunet_dro.evaluation.judging.subjects import (
     column_of,
 )
 from nnunet_dro.evaluation.judging.words import say
-from nnunet_dro.evaluation.scoring.failures import COMPARE
+from nnunet_dro.evaluation.scoring.failures import COMPARE, DECIMALS
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
     FAILURE_BOUNDS,

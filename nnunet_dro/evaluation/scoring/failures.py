@@ -22,6 +22,9 @@ from nnunet_dro.naming import name_some
 #: The comparisons that conditions are written with.
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<": lt}
 
+#: Values and bounds are compared to so many decimals: what is beyond comes from rounding.
+DECIMALS = 12
+
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(-?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
 
 #: The kinds of failures.
@@ -32,6 +35,15 @@ IN_WORDS = {"missed": "missed", "invented": "predicted where the reference lacks
 
 #: What fails unless the user says otherwise: less than half of what is marked is right.
 DEFAULT_FAILURE = "dice<0.5"
+
+
+def meets(values: npt.ArrayLike, comparison: str, bound: float) -> BoolArray:
+    """Which values meet a bound; NaN does not.
+
+    Values that are equal but for rounding are equal: the mean of 0.6, 0.8 and 1 is 0.8.
+    """
+    rounded = np.round(np.asarray(values, dtype=np.float64), DECIMALS)
+    return np.asarray(COMPARE[comparison](rounded, round(bound, DECIMALS)))
 
 
 def size_columns(metric: str) -> tuple[str, str]:
@@ -122,7 +134,7 @@ class Failure:
         if failed is not None:
             lost = failed["left_out"]
 
-        by_value = COMPARE[self.comparison](values, self.bound)
+        by_value = meets(values, self.comparison, self.bound)
         without_value = np.where(lost, 1.0, np.nan)
         return np.where(np.isnan(values), without_value, by_value)
 

@@ -1,5 +1,6 @@
 """Where the voxels of a label map lie, and how to bring one map onto the grid of another."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -14,6 +15,9 @@ from nnunet_dro.arrays import FloatArray
 #: How far apart the corners of two maps on one grid may lie, in voxels: headers store rounded
 #: numbers.
 TOLERANCE_VOXELS = 0.05
+
+#: By how much of its size a number is off that is stored in single precision, and a little more.
+_SINGLE_PRECISION = 1e-7
 
 IntegerArray = npt.NDArray[np.integer[Any]]
 
@@ -35,14 +39,17 @@ class Grid:
 
     @cached_property
     def spacing(self) -> tuple[float, float, float]:
-        """Voxel size (z, y, x), mm; 1 where the format stores none."""
-        if self.voxel_size is not None:
-            return self.voxel_size
-        if self.affine is None:
-            return (1.0, 1.0, 1.0)
+        """Voxel size (z, y, x), mm; 1 where the format stores none.
 
-        x, y, z = side_lengths(self.affine).tolist()
-        return (z, y, x)
+        It is the one that was meant, see `_meant_length`.
+        """
+        if self.voxel_size is not None:
+            z, y, x = self.voxel_size
+        elif self.affine is not None:
+            x, y, z = side_lengths(self.affine).tolist()
+        else:
+            return (1.0, 1.0, 1.0)
+        return (_meant_length(z), _meant_length(y), _meant_length(x))
 
     @cached_property
     def voxel_ml(self) -> float:
@@ -88,6 +95,15 @@ class Grid:
         """
         axes = [axis for axis, length in enumerate(self.shape) if length == 1]
         return tuple(axes[:2])
+
+
+def _meant_length(length: float) -> float:
+    """A length in six digits, where single precision tells it from no other such length.
+
+    Headers store 0.3 mm as 0.30000001, so that a distance of ten voxels would be more than 3 mm.
+    """
+    meant = float(f"{length:.6g}")
+    return meant if math.isclose(length, meant, rel_tol=_SINGLE_PRECISION) else length
 
 
 def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:

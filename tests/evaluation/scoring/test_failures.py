@@ -9,6 +9,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
 from nnunet_dro.evaluation.read_results import read_evaluation
+from nnunet_dro.evaluation.scoring.failures import Failure
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
@@ -53,6 +54,13 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures)
     counts = ["n", "n_undefined", "n_missed", "n_invented", "n_left_out"]
     assert row_of(failures / "out")[counts].tolist() == [10, 3, 2, 1, 3]
     assert row_of(failures / "out", "dice")[counts].tolist() == [10, 0, 2, 1, 0]
+
+
+def test_a_distance_at_the_bound_does_not_fail_by_rounding():
+    distances = np.array([3 * 0.1, 0.3001])
+
+    assert Failure.of("hd95>0.3").of_cases(distances, None).tolist() == [0, 1]
+    assert Failure.of("hd95>=0.3").of_cases(distances, None).tolist() == [1, 1]
 
 
 def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(failures):

@@ -103,6 +103,14 @@ def test_formats_with_geometry_agree(tmp_path, ending):
     assert label_map.grid.affine == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("ending", [".nii.gz", ".nii"])
+def test_a_voxel_size_in_single_precision_is_the_one_that_was_meant(tmp_path, ending):
+    write_map(tmp_path / f"a{ending}", VALUES, spacing=(0.3, 0.7421875, 0.1))
+
+    # Ten voxels of 0.30000001 mm would be more than 3 mm.
+    assert read_label_map(tmp_path / f"a{ending}").grid.spacing == (0.1, 0.7421875, 0.3)
+
+
 @pytest.mark.parametrize("ending", [".png", ".tif", ".tiff", ".bmp"])
 def test_pictures_are_planes_without_geometry(tmp_path, ending):
     SimpleITK.WriteImage(
