@@ -43,8 +43,8 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
         ``gap_low`` and ``gap_high`` reach from bound to bound of the two strata, NaN where one is
         missing; they hold for two strata that are chosen beforehand, and the largest of several
         gaps is biased upwards. Of equal strata the first is named. Strata without a value are left
-        out, of several strata also those with too few cases for the statistic (see `enough_cases`),
-        and so are rows without any stratum.
+        out, of several strata also those with too few cases for the statistic (see `enough_cases`).
+        There is no row without any stratum, nor where the reference has too few cases.
     """
     rows = []
     # Records, not groups of the frame, which take most of the time of reading an evaluation.
@@ -56,7 +56,7 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     for (attribute, label, name), group in groups.items():
         metric = METRICS[str(name)]
         for statistic in dict.fromkeys(("mean", metric.tail)):
-            compared = _comparable(group, statistic)
+            compared = _comparable(group, statistic, reference)
             if not compared:
                 continue
 
@@ -79,12 +79,20 @@ def worst_strata(strata: pd.DataFrame, *, reference: str | None = None) -> pd.Da
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _comparable(group: Sequence[_Record], statistic: str) -> list[_Record]:
-    """The strata with a value that, where there are several strata, rests on enough cases."""
+def _comparable(group: Sequence[_Record], statistic: str, reference: str | None) -> list[_Record]:
+    """The strata with a value that, where there are several strata, rests on enough cases.
+
+    None where that of the reference does not: the others are not compared with the best instead.
+    """
     with_value = [row for row in group if not pd.isna(row[statistic])]
     if len(group) == 1:
         return with_value
-    return [row for row in with_value if enough_cases(statistic, n_units(row))]
+
+    enough = [row for row in with_value if enough_cases(statistic, n_units(row))]
+    has_value = reference in [row["stratum"] for row in with_value]
+    if has_value and reference not in [row["stratum"] for row in enough]:
+        return []
+    return enough
 
 
 def _worst_and_best(

@@ -292,6 +292,16 @@ def test_the_gap_reaches_from_bound_to_bound(three_strata):
     assert 0.3 < row["gap_low"] < row["gap"] < row["gap_high"] < 0.5
 
 
+def test_no_best_stratum_stands_in_for_a_reference_of_few_cases():
+    centre = np.repeat(["A", "B", "C"], [30, 30, 10])
+    rows = scores(np.linspace(0.5, 1, 70))
+    table = summarise(rows, {"centre": pd.Series(centre, index=rows["case"])}, n_resamples=0)
+
+    worst = worst_strata(table, reference="C")
+    assert worst[["statistic", "best_stratum"]].to_numpy().tolist() == [["mean", "C"]]
+    assert worst_strata(table)["best_stratum"].tolist() == ["C", "B"]
+
+
 def test_the_worst_is_compared_with_the_reference_stratum(three_strata):
     row = worst_strata(three_strata, reference="C").iloc[0]
     assert (row["worst_stratum"], row["best_stratum"]) == ("B", "C")
