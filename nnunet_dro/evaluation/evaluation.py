@@ -33,7 +33,11 @@ from nnunet_dro.evaluation.scoring.score_files import (
 )
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
-from nnunet_dro.evaluation.statistics.patients import note_on_patients, note_on_repeated_patients
+from nnunet_dro.evaluation.statistics.patients import (
+    note_on_divided_patients,
+    note_on_patients,
+    note_on_repeated_patients,
+)
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
@@ -301,7 +305,11 @@ def _find_inputs(
 def _notes_on_patients(division: Division, options: EvaluateOptions) -> Sequence[str]:
     if options.patient is None:
         return note_on_repeated_patients(division.cases)
-    return note_on_patients(options.patient, division.patient_of_case, options.patient_score)
+    patient_of_case = division.patient_of_case
+    return [
+        *note_on_patients(options.patient, patient_of_case, options.patient_score),
+        *note_on_divided_patients(patient_of_case, division.strata),
+    ]
 
 
 def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:

@@ -9,7 +9,7 @@ Source: Maier-Hein et al. 2024, Metrics reloaded: recommendations for image anal
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -115,4 +115,25 @@ def note_on_patients(
     return [
         f"The {n_cases} cases are of {n_patients} patients ({column}). Every patient counts once, "
         f"with {which} of its cases: statistics, intervals and tests are those of the patients."
+    ]
+
+
+def note_on_divided_patients(
+    patient_of_case: "pd.Series[str] | None", strata: "Mapping[str, pd.Series[str]]"
+) -> list[str]:
+    """A sentence on the patients who have cases in several strata, and what follows."""
+    if patient_of_case is None:
+        return []
+
+    divided = []
+    for attribute, stratum_of_case in strata.items():
+        n_strata = stratum_of_case.astype(str).groupby(patient_of_case).nunique()
+        n_divided = int((n_strata > 1).sum())
+        if n_divided:
+            divided.append(f"{n_divided} by {attribute}")
+    if not divided:
+        return []
+    return [
+        f"Some patients have cases in several strata ({', '.join(divided)}) and count in each. "
+        "Intervals and tests of how far strata lie apart take them for different patients."
     ]

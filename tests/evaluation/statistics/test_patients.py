@@ -11,6 +11,7 @@ from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requi
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
 from nnunet_dro.evaluation.statistics.patients import (
+    note_on_divided_patients,
     note_on_repeated_patients,
     patient_values,
 )
@@ -138,6 +139,21 @@ def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
 )
 def test_names_that_look_like_repeated_patients_are_noted(cases, is_noted):
     assert bool(note_on_repeated_patients(cases)) is is_noted
+
+
+def test_patients_with_cases_in_several_strata_are_noted():
+    cases = ["a", "b", "c", "d"]
+    patients = pd.Series(["p", "p", "q", "q"], index=cases)
+    strata = {
+        "centre": pd.Series(["A", "A", "B", "B"], index=cases),
+        "side": pd.Series(["left", "right", "left", "left"], index=cases),
+    }
+
+    (note,) = note_on_divided_patients(patients, strata)
+
+    assert note.startswith("Some patients have cases in several strata (1 by side) and count in")
+    assert note_on_divided_patients(patients, {"centre": strata["centre"]}) == []
+    assert note_on_divided_patients(None, strata) == []
 
 
 def test_counts_say_cases_and_patients(tmp_path):
