@@ -262,27 +262,66 @@ def _check_units(evaluations: Mapping[str, Evaluation], metrics: Collection[str]
 
 
 def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> None:
-    """Check that references have the same size in voxels wherever it is known."""
-    sizes = {}
-    for method, evaluation in evaluations.items():
-        check_rows(evaluation.scores, cure="Evaluate it again.")
-        if "n_reference" in evaluation.scores.columns:
-            sizes[method] = ground.align(evaluation.scores, "n_reference")
+    """Check that references have the same size wherever it is known, and voxels where it matters.
 
+    A reference without a voxel size has that of the prediction, which methods may state otherwise.
+    """
+    for evaluation in evaluations.values():
+        check_rows(evaluation.scores, cure="Evaluate it again.")
+
+    _check_sizes(
+        evaluations,
+        ground,
+        ("n_reference", "voxels"),
+        must="have the same reference in every evaluation",
+        cure="Evaluate both with the same references.",
+    )
+    in_mm = {name for name in METRICS if METRICS[name].unit in ("mm", "ml")}
+    if not in_mm.union(("nsd", "lesion_nsd")).isdisjoint(ground.metrics):
+        _check_sizes(
+            evaluations,
+            ground,
+            ("reference_ml", "ml"),
+            rounding=1e-4,
+            must="have the same voxel size in every evaluation",
+            cure="Give the reference its voxel size, and evaluate both again.",
+        )
+
+
+def _check_sizes(
+    evaluations: Mapping[str, Evaluation],
+    ground: CommonGround,
+    measure: tuple[str, str],
+    *,
+    rounding: float = 0.0,
+    must: str,
+    cure: str,
+) -> None:
+    """Check that a size of the references, a column and its unit, is the same for all methods.
+
+    Sizes may differ by ``rounding`` of their size.
+    """
+    column, unit = measure
+    sizes = {
+        method: ground.align(evaluation.scores, column)
+        for method, evaluation in evaluations.items()
+        if column in evaluation.scores
+    }
     for method, size in sizes.items():
         first, expected = next(iter(sizes.items()))
         # NaN stands for an unknown size, which agrees with every other.
-        differs = (size != expected) & ~np.isnan(size) & ~np.isnan(expected)
+        is_known = ~np.isnan(size) & ~np.isnan(expected)
+        differs = is_known & ~np.isclose(size, expected, rtol=rounding, atol=0)
         if differs.any():
-            row, column = np.argwhere(differs)[0]
+            row, place = np.argwhere(differs)[0]
             raise InputError(
                 ground.cases[row],
-                must="have the same reference in every evaluation",
+                must=must,
                 got=(
-                    f"{expected[row, column]:.0f} voxels in {first} and {size[row, column]:.0f} in "
-                    f"{method} of {ground.labels[column]!r}"
+                    f"{expected[row, place]:.10g} {unit} in {first} and {size[row, place]:.10g} in "
+                    f"{method} of {ground.labels[place]!r}"
                 ),
-                cure="Evaluate both with the same references.",
+                cure=cure,
             )
 
 

@@ -316,6 +316,11 @@ A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
             "must measure in one unit, got pixels in a alone",
         ),
         (
+            evaluation([1, 1], hd95=[2.0, 2.0], reference_ml=[0.01, 0.01]),
+            evaluation([1, 1], hd95=[1.0, 1.0], reference_ml=[0.01, 0.02]),
+            "`c01` must have the same voxel size .* got 0.01 ml in a and 0.02 in b of 'one'",
+        ),
+        (
             evaluation([1, 1], **A),
             evaluation([1, 1], **B),
             "`c01` must be in .* 'A' in a and 'B' in b of 'centre'",
