@@ -45,7 +45,8 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
     if not finite:
         return Markup("")
 
-    x = _scale(finite)
+    # Less than a point or a millimetre is not spread over the whole width; volumes can be small.
+    x = _scale(finite, narrowest=0.0 if metric.unit == "ml" else 1.0)
     bottom = _ABOVE + _LINE * (len(records) + rows["label"].nunique())
     height = bottom + _BELOW
     name = "mean" if statistic == "mean" else STATISTICS[statistic].title
@@ -72,11 +73,11 @@ def forest(rows: pd.DataFrame, metric: Metric, statistic: str) -> Markup:
     )
 
 
-def _scale(differences: Sequence[float]) -> svg.Scale:
+def _scale(differences: Sequence[float], *, narrowest: float) -> svg.Scale:
     """A scale that holds all differences and 0, with rounded ends."""
     low = min(0.0, *differences)
     high = max(0.0, *differences)
-    step = svg.round_step(max(high - low, 1.0) / 5)
+    step = svg.round_step((max(high - low, narrowest) or 1.0) / 5)
 
     return svg.Scale(
         math.floor(low / step) * step,

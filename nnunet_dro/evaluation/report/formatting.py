@@ -1,6 +1,7 @@
 """How numbers, names and statistics are written in every report."""
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -234,12 +235,15 @@ def attribute_title(attribute: str) -> str:
 
 
 def stratum_title(attribute: str, stratum: str) -> str:
-    """The heading of a stratum; ``all cases`` where there is no attribute."""
+    """The heading of a stratum; ``all cases`` where there is no attribute.
+
+    Of an intersection it is ``A × x``. A comma before a space is part of an entry.
+    """
     if attribute == ALL and stratum == ALL:
         return "all cases"
 
     is_intersection = "," in attribute
-    return stratum.replace(",", " × ") if is_intersection else stratum
+    return re.sub(r",(?=\S)", " × ", stratum) if is_intersection else stratum
 
 
 def stratum_of(row: Record) -> str:

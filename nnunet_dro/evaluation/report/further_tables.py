@@ -242,8 +242,10 @@ def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[C
             partial(estimate_cell, "typical_difference", metric, signed=True),
         )
 
-    hint = "corrected Wilcoxon test"
-    yield Column("Holm p", hint=hint), lambda row: fmt.p_value(float(row["holm_p"]))
+    # Several trainings have no p value.
+    if any(not math.isnan(float(row["holm_p"])) for row in records):
+        hint = "corrected Wilcoxon test"
+        yield Column("Holm p", hint=hint), lambda row: fmt.p_value(float(row["holm_p"]))
     yield Column("W / T / L"), _wins
 
 

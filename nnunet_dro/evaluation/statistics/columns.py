@@ -155,7 +155,7 @@ def n_units(row: Any) -> int:
 
 def unit_of(row: Any) -> str:
     """What the statistics of a row count: ``case``, or ``patient`` where patients count once."""
-    return "patient" if whole(row, "n_patients") else "case"
+    return "patient" if "n_patients" in row else "case"
 
 
 def counted_units(row: Any) -> str:

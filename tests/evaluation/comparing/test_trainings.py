@@ -9,6 +9,7 @@ from scipy import stats
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings, training_pairs
+from nnunet_dro.evaluation.report import comparison_markdown
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals
@@ -198,6 +199,8 @@ def test_few_cases_of_several_trainings_are_not_listed_but_counted():
 
     assert {row[1].text: row[place].text for row in table.rows} == {"A": "", "B": "40.0, 60.0"}
     assert "95 % sure); of several trainings, in all of them together." in " ".join(table.notes)
+    # There is no test whose p value would need a column.
+    assert "Holm p" not in comparison_markdown(comparison)
 
 
 def test_patients_are_what_is_independent_with_trainings_too():

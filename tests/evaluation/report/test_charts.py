@@ -106,3 +106,14 @@ def test_forest_marks_better_worse_and_undefined():
     ]
     assert "estimate worse" in forest(rows[:1], HD95, "mean")
     assert not forest(rows[2:], DICE, "mean")
+
+
+def test_forest_spreads_small_volumes_over_its_width():
+    rows = differences(("A", 0.05, 0.01, 0.09))
+
+    svg = forest(rows, METRICS["absolute_volume_error"], "mean")
+
+    left, right = re.search(
+        r'<line x1="(\S+)" y1="\S+" x2="(\S+)" y2="\S+" class="whisker', svg
+    ).groups()
+    assert float(right) - float(left) > 200

@@ -58,9 +58,9 @@ NAN = math.nan
         (
             [
                 f.stratum_title(*names)
-                for names in (("a,b", "A,spina_bifida"), ("centre", "A,B"), ("all", "all"))
+                for names in (("a,b", "A,spina, bifida"), ("centre", "A,B"), ("all", "all"))
             ],
-            ["A × spina_bifida", "A,B", "all cases"],
+            ["A × spina, bifida", "A,B", "all cases"],
         ),
         (
             [f.at_start(name) for name in ("cerebellum", "eTIV", "", "äußere")],

@@ -9,7 +9,7 @@ from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS
+from nnunet_dro.evaluation.statistics.columns import INTERVALS, PERCENTILES, STATISTICS, unit_of
 from nnunet_dro.evaluation.statistics.patients import (
     note_on_divided_patients,
     note_on_repeated_patients,
@@ -139,6 +139,11 @@ def test_verdicts_pass_falsely_in_at_most_5_percent(soft):
 )
 def test_names_that_look_like_repeated_patients_are_noted(cases, is_noted):
     assert bool(note_on_repeated_patients(cases)) is is_noted
+
+
+def test_patients_count_where_none_of_them_has_a_value():
+    assert unit_of({"n": 2, "n_undefined": 2, "n_patients": 0}) == "patient"
+    assert unit_of({"n": 2, "n_undefined": 2}) == "case"
 
 
 def test_patients_with_cases_in_several_strata_are_noted():
