@@ -6,9 +6,10 @@ import pytest
 from PIL import Image
 
 from tests.commands import done
+from tests.evaluation.made_folders import run_evaluate
 from tests.pages.browser import Page, open_file
 
-from .made import evaluated, report
+from .made import ball, evaluated, report, write
 from .test_page import HOSTILE
 
 #: Red, green and blue of what is only in the reference, and only in the prediction.
@@ -202,6 +203,45 @@ def test_controls_are_labelled_and_fit_a_telephone(page):
     assert page.run("return document.documentElement.scrollWidth") <= 390
 
     page.resize(1200)
+
+
+@pytest.mark.parametrize(
+    "direction",
+    [
+        (1, 0, 0, 0, 1, 0, 0, 0, 1),
+        (0, -1, 0, -1, 0, 0, 0, 0, 1),
+        (0.6, 0, 0.8, 0, 1, 0, -0.8, 0, 0.6),
+    ],
+    ids=["upright", "turned", "oblique"],
+)
+def test_a_case_opens_at_its_largest_disagreement(gl_driver, tmp_path, direction):
+    reference = ball((15, 18, 20), 9).astype(np.uint8)
+    prediction = reference.copy()
+    prediction[14, 12, 20] = 0
+    spacing = (1.0, 1.0, 2.0)
+    origin = (5.0, -70.0, 110.0)
+    for folder, values in (("reference", reference), ("prediction", prediction)):
+        write(
+            tmp_path / folder / "case.nii.gz",
+            values,
+            spacing=spacing,
+            origin=origin,
+            direction=direction,
+        )
+    image = (100 * reference).astype(np.int16)
+    path = tmp_path / "images" / "case_0000.nii.gz"
+    write(path, image, spacing=spacing, origin=origin, direction=direction)
+    done(run_evaluate(tmp_path))
+    done(report(tmp_path, "--viewer"))
+
+    page = opened(gl_driver, tmp_path / "out").wait()
+    page.press("r")
+
+    # The voxel (x, y, z) = (20, 12, 14); the position has its left and its back reversed.
+    turned = np.reshape(direction, (3, 3)) * spacing @ (20, 12, 14)
+    left, back, up = turned + origin
+    places = [f"{mm:.1f}".replace("-", "−") for mm in (-left, -back, up)]
+    assert page.text("#position") == "right {} mm, anterior {} mm, superior {} mm".format(*places)
 
 
 def test_pictures_are_shown_in_their_one_plane_whatever_their_names(gl_driver, tmp_path):

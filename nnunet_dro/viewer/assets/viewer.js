@@ -183,7 +183,8 @@ void main() {
     controls.brightness.value = 0;
     setBrightness();
     if (state.place) {
-      planes.scene.crosshairPos = planes.mm2frac(state.place);
+      // By the matrix of the file, as the place is: NiiVue takes oblique volumes for upright ones otherwise.
+      planes.scene.crosshairPos = planes.mm2frac(state.place, 0, true);
       planes.createOnLocationChange();
     }
     planes.drawScene();
