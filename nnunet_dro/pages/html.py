@@ -267,8 +267,8 @@ class SortableColumn:
     def payload(self) -> dict[str, Any]:
         """The column as JSON.
 
-        Text becomes codes into its different values. Numbers have three decimals, and null stands
-        for those that are undefined.
+        Text becomes codes into its different values. Numbers have three decimals, small volumes
+        three digits, and null stands for those that are undefined.
         """
         payload: dict[str, Any] = {
             "title": self.title,
@@ -284,8 +284,10 @@ class SortableColumn:
 
         numbers = []
         for value in self.values:
-            is_defined = math.isfinite(value)
-            numbers.append(round(float(value), 3) if is_defined else None)
+            form = ".3g" if self.kind == "volume" and abs(value) < 0.1 else ".3f"
+            # What is left of a rounding error is no volume.
+            digits = f"{round(float(value), 9):{form}}"
+            numbers.append(float(digits) if math.isfinite(value) else None)
         return payload | {"values": numbers}
 
 
