@@ -65,20 +65,23 @@ def without_size_and_contrast(
 
 
 def _predicted_ranks(measured: pd.DataFrame) -> tuple[FloatArray, float]:
-    """The ranks of the first column as those of the two others predict them.
+    """The ranks of the first column, less their mean, as those of the two others predict them.
 
-    The prediction is linear in the ranks, by least squares. Also returned is the share of the
-    variance that it explains. Because any two columns explain some of it by chance, that is the
-    adjusted one,
+    The prediction is linear in the ranks, by least squares, and never falls where one of them
+    rises: where the large or the clear are hard, the small and the faint are not. Also returned is
+    the share of the variance that it explains. Because any two columns explain some of it by
+    chance, that is the adjusted one,
 
         1 - (1 - R^2) (n - 1) / (n - 3).
     """
+    from scipy.optimize import nnls
+
     n = len(measured)
-    ranks = measured.rank().to_numpy()
-    observed = ranks[:, 0]
-    predictors = np.column_stack([ranks[:, 1:], np.ones(n)])
-    coefficients = np.linalg.lstsq(predictors, observed, rcond=None)[0]
-    predicted = predictors @ coefficients
+    ranks = measured.rank()
+    centred = (ranks - ranks.mean()).to_numpy()
+    observed = centred[:, 0]
+    coefficients, _ = nnls(centred[:, 1:], observed)
+    predicted = centred[:, 1:] @ coefficients
 
     # Equal values have no variance to explain.
     variance = max(float(np.var(observed)), 1e-12)

@@ -61,6 +61,17 @@ def test_what_size_and_contrast_explain_is_small_or_faint():
     assert diagnosis.explanation.low < diagnosis.explanation.high - 0.3
 
 
+def test_large_organs_that_are_hard_are_not_small():
+    table = cases(a={"training": [*np.linspace(0.1, 0.9, 60)]})
+    falling = with_size_and_contrast(table, follows=True)
+
+    falling["voxels_organ"] = falling["voxels_organ"].max() - falling["voxels_organ"]
+
+    diagnosis = diagnosis_of(falling)
+    assert diagnosis.explanation is None
+    assert diagnosis.finding != Finding.SMALL_OR_FAINT
+
+
 def test_a_stratum_that_is_behind_beyond_its_size_is_hard_to_learn():
     """Its organs are as large as those of the others."""
     table = with_size_and_contrast(
