@@ -50,7 +50,9 @@ def doctor_html(answer: Answer) -> str:
         Prose("The first that holds decides."),
         Table.of_pairs("Rules", rules, kind="terms"),
         Heading("Definitions", 3),
-        Table.of_pairs("Definitions", WORDS.definitions("definitions"), kind="terms"),
+        Table.of_pairs(
+            "Definitions", WORDS.definitions("definitions", answer=answer), kind="terms"
+        ),
     ]
 
     fold = answer.fold

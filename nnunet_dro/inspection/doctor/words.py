@@ -6,6 +6,7 @@ from pathlib import Path
 from nnunet_dro.inspection.doctor import comparisons, rules
 from nnunet_dro.inspection.doctor.answer import CLEARLY_MORE
 from nnunet_dro.inspection.doctor.comparisons import GroupComparison
+from nnunet_dro.inspection.doctor.explanation import EXPLAINED, FEWEST_EXPLAINED
 from nnunet_dro.naming import count, name_some, share, written
 from nnunet_dro.pages.words import Words
 
@@ -40,6 +41,8 @@ WORDS = Words(
     {
         "BEHIND": comparisons.BEHIND,
         "CLEARLY_MORE": CLEARLY_MORE,
+        "EXPLAINED": EXPLAINED,
+        "FEWEST_EXPLAINED": FEWEST_EXPLAINED,
         "LEVEL": comparisons.LEVEL,
         "LOWER": comparisons.LOWER,
         "SUSPICION": comparisons.SUSPICION,

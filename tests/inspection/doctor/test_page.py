@@ -204,8 +204,28 @@ def test_strata_may_be_in_columns_that_the_doctor_has_itself(tmp_path, column):
     answer = answer_of(
         TABLES["Hard to learn, still losing on training cases"], tmp_path, column=column
     )
-    assert f"The stratum rare ({column}) is behind on the 8 cases" in printed(answer)
+    assert f"The stratum rare ({column}) is behind on 8 cases" in printed(answer)
     assert f"{column}: rare" in doctor_html(answer).replace("<wbr>", "")
+
+
+def test_only_the_cases_of_a_mean_are_counted(tmp_path):
+    table = cases(
+        a=LEVEL,
+        rare={"training": around(0.3, 8)},
+        new={"training": [0.9], "validation": around(0.2, 9)},
+    )
+    table.loc[table["case"].isin(["rare_t000", "rare_t007", "new_v000"]), "dice_organ"] = np.nan
+    text = printed(answer_of(table, tmp_path))
+
+    assert "rare (site) is behind on 6 cases of it that the network was trained on" in text
+    assert "new (site): 8 validation cases with a mean Dice of organ of 2" in text
+
+
+def test_the_page_has_every_rule(tmp_path):
+    html = doctor_html(answer_of(TABLES["Nothing fails"], tmp_path))
+
+    for finding in (*TABLES, "Small or faint"):
+        assert finding.split(",")[0] in html
 
 
 def test_labels_that_a_few_cases_lack_are_pointed_at(tmp_path):
