@@ -61,7 +61,9 @@ def run_demo(
 
     out = out.absolute()
     claim(out, settings)
-    return _Run(out, settings, device.value, console or Console()).result()
+    run = _Run(out, settings, device.value, console or Console())
+    run.check_trained()
+    return run.result()
 
 
 class _Run:
@@ -101,6 +103,20 @@ class _Run:
         """The rows of the case table, by split."""
         cases = read_cases(self.dataset / CASE_TABLE_FILE)
         return {str(split): rows for split, rows in cases.groupby("split")}
+
+    def check_trained(self) -> None:
+        """Refuse trainings whose trainer stood for something else when they were begun."""
+        from nnunet_dro.trainers.registry import check_trained  # imports nnU-Net
+
+        for trainer in self.settings.trainers.values():
+            try:
+                check_trained(self._fold(trainer), trainer)
+            except ValueError as error:
+                raise ValueError(
+                    f"`out` must hold trainings of this version, got {str(self.out)!r}, where "
+                    f"another version trained {trainer}, which drew otherwise. Choose another "
+                    "with --out."
+                ) from error
 
     def result(self) -> pd.DataFrame:
         """Carry out the steps that are not complete, and show the table."""
@@ -144,8 +160,7 @@ class _Run:
         )
 
     def _training(self, method: str, trainer: str) -> Step:
-        results = self.out / "nnUNet_results" / DATASET_NAME
-        fold = fold_folder(results, trainer, PLANS_NAME, "2d_small", 0)
+        fold = self._fold(trainer)
         train = ("nnUNetv2_train", DATASET_NAME, "2d_small", "0", *self._model(trainer))
         n_epochs = self.settings.epochs
 
@@ -194,6 +209,10 @@ class _Run:
             show=show,
             end=partial(unfinished.rename, folder),
         )
+
+    def _fold(self, trainer: str) -> Path:
+        results = self.out / "nnUNet_results" / DATASET_NAME
+        return fold_folder(results, trainer, PLANS_NAME, "2d_small", 0)
 
     def _model(self, trainer: str) -> tuple[str, ...]:
         return ("-tr", trainer, "-p", PLANS_NAME, "-device", self.device)

@@ -25,13 +25,14 @@ from nnunet_dro.nnunet.folders import (
     CHECKPOINT,
     CHECKPOINTS,
     DATASET_JSON,
+    first_checkpoint,
     read_dataset_json,
     read_if_usable,
 )
 from nnunet_dro.nnunet.training import Target
 from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
-from nnunet_dro.trainers.registry import parse_trainer_name
+from nnunet_dro.trainers.registry import check_trained, parse_trainer_name
 
 #: First learning rate and number of epochs, where neither the trainer's name nor the user gives
 #: them. How the learning rate was chosen stands in docs/finetuning.md.
@@ -281,11 +282,12 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
             f"`from` must be another training than the one to start, got {trainer!r} for both."
         )
 
-    path = next((folder / name for name in CHECKPOINTS if (folder / name).is_file()), None)
+    path = first_checkpoint(folder)
     if path is None:
         return False
     source = Source.in_checkpoint(read_checkpoint(path, cure="Remove it."))
     if source is not None and source.digest == model.source.digest:
+        check_trained(folder, trainer)
         return True
 
     origin = "began with random weights" if source is None else f"was started from {source}"

@@ -29,6 +29,12 @@ CHECKPOINTS = (CHECKPOINT, "checkpoint_latest.pth", "checkpoint_best.pth")
 FOLD_NAME = re.compile(r"fold_(\d+|all)", re.ASCII)
 
 
+def first_checkpoint(fold: Path) -> Path | None:
+    """The checkpoint that nnU-Net's ``--c`` continues; None if there is none."""
+    paths = (fold / name for name in CHECKPOINTS)
+    return next(filter(Path.is_file, paths), None)
+
+
 def find_dataset_json(reference: Path) -> Path | None:
     """Find dataset.json in a folder of references or in one of the two folders above it.
 

@@ -13,10 +13,10 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import CommandError, SafeStop, last_lines, run_command
 from nnunet_dro.nnunet.folders import (
     CHECKPOINT,
-    CHECKPOINTS,
     SPLITS_FILE,
     dataset_folder,
     find_dataset,
+    first_checkpoint,
     fold_folder,
     folder_of,
     plans_option,
@@ -310,7 +310,7 @@ def _how_to_go_on(fold: Path) -> list[str]:
     """The option of nnUNetv2_train that continues a training; none for one that begins."""
     if (fold / CHECKPOINT).is_file():
         return ["--val"]
-    if any((fold / name).is_file() for name in CHECKPOINTS):
+    if first_checkpoint(fold) is not None:
         return ["--c"]
     return []
 

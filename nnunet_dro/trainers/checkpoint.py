@@ -193,6 +193,17 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, train
     )
 
 
+def default_rule(options: TrainerOptions) -> str | None:
+    """What a name without a rule stands for, as in a name; None where the options name the rule.
+
+    Versions differ in it.
+    """
+    values = _decisive(asdict(options))
+    if "hardest" not in values:
+        return None
+    return f"hardest{values['hardest']:g}_rare{values.get('rare', 1):g}"
+
+
 def _decisive(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of options without those in whose place another one decides what is drawn."""
     decides_otherwise = (

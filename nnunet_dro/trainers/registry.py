@@ -12,6 +12,8 @@ from typing import Any
 
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
+from nnunet_dro.nnunet.folders import first_checkpoint
+from nnunet_dro.trainers.checkpoint import STATE_KEY, check_resumed, read_checkpoint
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import OPTIONS, TrainerOptions, options_from_name
 
@@ -109,6 +111,26 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
 
     base = bases[0]
     return base, options_from_name(name, base=base, kind=type(TRAINERS[base].options))
+
+
+def check_trained(fold: Path, name: str) -> None:
+    """Refuse the training in a folder if the name of its trainer stood for other options then.
+
+    A folder without a checkpoint passes, as does a checkpoint that says nothing of options.
+
+    Raises:
+        ValueError: See `check_resumed`.
+    """
+    _, options = parse_trainer_name(name)
+    recorded = None
+    path = first_checkpoint(fold)
+    if path is not None:
+        # What becomes of a damaged file is nnU-Net's business.
+        with suppress(ValueError):
+            logging = read_checkpoint(path, cure="Train again.").get("logging", {})
+            recorded = logging.get(STATE_KEY, {}).get("options")
+    if recorded is not None:
+        check_resumed(options, recorded, trainer=name)
 
 
 def find_trainer(name: str) -> type[nnUNetTrainer] | None:

@@ -159,6 +159,8 @@ def open_study(
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "that of another version"
     if isinstance(value, list):
         return " ".join(map(str, value))
     return str(value)

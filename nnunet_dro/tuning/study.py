@@ -17,6 +17,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.nnunet.command import SafeStop
 from nnunet_dro.nnunet.training import Epochs, Target, TrainingFailedError, train
+from nnunet_dro.trainers.checkpoint import default_rule
+from nnunet_dro.trainers.registry import check_trained
 from nnunet_dro.tuning.display import Display
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.space import Space
@@ -249,6 +251,8 @@ class Tuner:
             target = replace(target, results=results / target.dataset)
             title = f"{trainer}, again ({repeat})"
             environment = {"nnUNet_results": str(results)}
+        # What an earlier version has trained by this name may have been something else.
+        check_trained(target.fold_folder(trainer), trainer)
 
         train(
             target,
@@ -321,6 +325,7 @@ def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
     """What a study is about; if any of this differs, it is another study."""
     options = [interval.text for interval in space.ranges]
     options += [choice.name for choice in space.choices]
+    rule = default_rule(space.fixed)
     return {
         "dataset": target.dataset,
         "configuration": target.configuration,
@@ -329,4 +334,6 @@ def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
         "trainer": space.trainer,
         "options": sorted(options),
         "objective": objective.text,
+        # Under the same names, another version draws otherwise.
+        **({"rule": rule} if rule else {}),
     }

@@ -18,6 +18,7 @@ from nnunet_dro.nnunet.command import CommandError, Device
 from nnunet_dro.trainers.registry import trainer_class
 from tests.commands import done
 from tests.commands import run as run_command
+from tests.trainers.earlier import write_training_of_0_3
 
 #: Cases of each split and centre.
 N_CASES = {"train": {"A": 9, "B": 4}, "validation": {"A": 1}, "test": {"A": 3, "B": 2}}
@@ -302,6 +303,18 @@ def test_folder_of_other_settings_or_files_is_refused(tmp_path, nnunet):
         demo(tmp_path)
     with pytest.raises(ValueError, match="must be a folder, got the file"):
         demo(tmp_path / "out" / "demo.json")
+
+
+def test_training_that_another_version_made_by_this_name_is_refused(tmp_path, nnunet):
+    out = tmp_path / "out"
+    demo(out)
+    (fold,) = out.glob("nnUNet_results/*/nnUNetTrainerDRO_[0-9]*/fold_0")
+    shutil.rmtree(fold)
+    write_training_of_0_3(fold)
+
+    message = "where another version trained nnUNetTrainerDRO_.*Choose another with --out"
+    with pytest.raises(ValueError, match=message):
+        demo(out)
 
 
 def test_bad_input_leaves_no_folder(tmp_path, nnunet):

@@ -19,6 +19,7 @@ from nnunet_dro.model_folders.finetuning import (
     read_source,
     write_first_checkpoint,
 )
+from nnunet_dro.nnunet.folders import first_checkpoint
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
 from tests.commands import done, refused, run
@@ -299,6 +300,18 @@ def test_a_finetuning_from_another_model_is_not_continued(target, source):
     write_first_checkpoint(target, TRAINER, read_source(source), device="cpu")
     edit(source, lambda content: content["network_weights"]["decoder.seg_layers.0.bias"].add_(1))
     refused(finetune(target, source), f"was started from {KEPT.name} after 2 epochs")
+
+
+def test_a_finetuning_with_other_options_under_its_name_is_not_continued(target, source):
+    model = read_source(source)
+    write_first_checkpoint(target, TRAINER, model, device="cpu")
+
+    def other_beta(checkpoint):
+        checkpoint["logging"]["nnunet_dro"]["options"]["values"]["beta"] = 20.0
+
+    edit(first_checkpoint(target.fold_folder(TRAINER)), other_beta)
+    with pytest.raises(ValueError, match="begun with what the name nnUNetTrainerDRO_beta20_"):
+        is_started(target, TRAINER, model)
 
 
 def test_the_source_says_which_cases_it_may_have_seen(target, source):

@@ -15,6 +15,7 @@ from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
 from nnunet_dro.trainers.registry import parse_trainer_name
 from tests.trainers.draws import largest_file
+from tests.trainers.earlier import options_of_0_3
 
 NAME = "nnUNetTrainerHWS_beta10"
 
@@ -212,15 +213,6 @@ def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now
         check_resumed(now, recorded, trainer=trainers[type(before)])
     with pytest.raises(ValueError, match=r"other options: .*Give it these\."):
         check_resumed(now, recorded, trainer="MyTrainer")
-
-
-def options_of_0_3(**changes):
-    """What a checkpoint of version 0.3 has of nnUNetTrainerDRO and of options in its name."""
-    recorded = recorded_options(DROOptions())
-    for name in ("hardest", "rare"):
-        del recorded["values"][name]
-    recorded["values"] |= {"earned": 0.5, **changes}
-    return recorded
 
 
 @pytest.mark.parametrize(

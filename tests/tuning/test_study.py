@@ -21,6 +21,7 @@ from tests.commands import refused
 from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import server
 from tests.processes import gone
+from tests.trainers.earlier import write_training_of_0_3
 from tests.tuning.conftest import BETA, NAME
 
 
@@ -114,6 +115,40 @@ def test_study_about_something_else_is_refused(fake, tune, options, what):
         "for 'mine'",
     )
     tune(*options, "--trials", "1", "--study", "another")
+
+
+#: A trainer whose name stood for another rule before this version.
+DRO = ("--trainer", "DRO", "--option", "warmup:0:3")
+
+
+def test_study_of_another_version_s_rule_is_refused(fake, tune, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr(study_module, "default_rule", lambda options: None)
+        tune(*DRO, "--trials", "1")
+    refused(
+        tune(*DRO, "--trials", "2", code=2),
+        "`--study` must be about the same rule, got 'hardest0.2_rare8'",
+        "which was made with 'that of another version'. Name another study with --study.",
+    )
+    tune(*DRO, "--trials", "2", "--study", "new")
+    tune(*DRO, "--trials", "3", "--study", "new")
+
+
+def test_training_by_another_version_s_rule_is_no_trial(fake, tune):
+    trainer = "nnUNetTrainerDRO_4epochs"
+    fold = fake.results / f"{trainer}__nnUNetPlans__2d" / "fold_0"
+    write_training_of_0_3(fold)
+    (fold / "validation").mkdir()
+    (fold / "validation" / "summary.json").write_text("{}")
+
+    result = tune(*DRO, "--trials", "1")
+
+    assert "begun with what the name nnUNetTrainerDRO_earned0.5 stands for" in result.stderr
+    assert trainer not in fake.calls
+    assert fake.trials("DRO_4epochs__nnUNetPlans__2d__fold_0")["state"].tolist() == [
+        "failed",
+        "complete",
+    ]
 
 
 def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
