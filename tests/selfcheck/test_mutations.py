@@ -90,8 +90,8 @@ MUTATIONS = {
         Mutation(
             "voxel size",
             "scoring.grid:Grid.spacing",
-            "return (z, y, x)",
-            "return (x, y, z)",
+            "x, y, z = side_lengths",
+            "z, y, x = side_lengths",
             "hd95 of a cube and shifted",
         ),
         Mutation("volume", "scoring.grid:Grid.voxel_ml", "/ 1000", "/ 100", "volume_error of"),
