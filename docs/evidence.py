@@ -115,7 +115,8 @@ def made_table(table: dict[str, Any]) -> str:
     Its ``cells`` are texts or sources, in which {0}, {1} ... stand for what a row gives.
     """
     rows = [[cell.format(*row) for cell in table["cells"]] for row in table["rows"]]
-    ruler = ["---:" if _SOURCE.match(cell) else "---" for cell in rows[0]]
+    columns = zip(*rows, strict=True)
+    ruler = ["---:" if any(map(_SOURCE.match, column)) else "---" for column in columns]
     rows = [table["head"], ruler, *([shown(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
