@@ -216,6 +216,10 @@ OPTIONS = [
     (required("label=liver p5>=0.7"), ["'liver'", "tumour, organ"]),
     (required("metric=hd95 p75<=3"), ["'hd95'", "--metrics"]),
     (required("p5_low>=0.7"), ["p5_low", "intervals"]),
+    (
+        ("--metrics", "dice,iou", "--failure", "iou<0.5", "--require", "n_failed<=5"),
+        ["must be about iou, by which cases fail", "Write metric=iou"],
+    ),
     (required("p5"), ["condition", "Write, for example"]),
     (("--cases", "lacking.csv"), ["lacking.csv", "case_01", "Add the row"]),
     (("--cases", "misspelt.csv"), ["none for case_01 (other rows: case_1)", "ame the cases"]),

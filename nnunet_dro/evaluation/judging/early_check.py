@@ -9,7 +9,12 @@ from dataclasses import replace
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.judging.outcomes import check_requirements, without_intervals
+from nnunet_dro.evaluation.judging.outcomes import (
+    check_requirements,
+    metric_meant,
+    without_intervals,
+)
+from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
@@ -79,3 +84,13 @@ def check_requirements_apply(
     if not has_intervals:
         statistics = without_intervals(statistics)
     check_requirements(with_absent(statistics, division.absent), requirements)
+
+    failing = options.failed_if.metric
+    for requirement in requirements:
+        is_of_failures = requirement.statistic in ("n_failed", "failure_high")
+        if is_of_failures and metric_meant(requirement, scoring.metrics) != failing:
+            raise refusal(
+                f"be about {failing}, by which cases fail",
+                requirement.text,
+                f"Write metric={failing}, or give another --failure.",
+            )
