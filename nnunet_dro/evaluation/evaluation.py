@@ -47,9 +47,6 @@ from nnunet_dro.nnunet.folders import find_dataset_json
 
 Progress = Callable[[int, int], None]
 
-#: The units that are pixels where no voxel size is known, and what is measured in them.
-_SIZES = {"mm": "distances", "ml": "volumes"}
-
 
 def evaluate(
     reference: Path | str,
@@ -195,8 +192,8 @@ def _scored(
 def _check_voxel_sizes(scores: pd.DataFrame, scoring: Scoring) -> None:
     """Check that what is measured is in mm and ml in all cases, or in pixels in all."""
     is_unknown = scores["reference_ml"].isna()
-    is_measured = scoring.instances or any(METRICS[name].unit in _SIZES for name in scoring.metrics)
-    if is_measured and is_unknown.any() and not is_unknown.all():
+    needs_sizes = any(METRICS[name].needs_voxel_size for name in scoring.metrics)
+    if (needs_sizes or scoring.instances) and is_unknown.any() and not is_unknown.all():
         raise InputError(
             "reference",
             must="have a voxel size in all cases or in none to measure lengths, volumes or lesions",
@@ -347,7 +344,8 @@ def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
 
     yield from notes_on_rules(scored.rules)
     if in_pixels(scores):
-        units = {METRICS[name].unit for name in scoring.metrics}
-        sizes = [noun for unit, noun in _SIZES.items() if unit in units]
+        metrics = [METRICS[name] for name in scoring.metrics if METRICS[name].needs_voxel_size]
+        sizes = ["volumes" if metric.unit == "ml" else "distances" for metric in metrics]
         if sizes:
-            yield f"The images have no voxel size: {' and '.join(sizes)} are in pixels (px)."
+            named = " and ".join(sorted(set(sizes)))
+            yield f"The images have no voxel size: {named} are in pixels (px)."

@@ -208,8 +208,8 @@ def _definitions(scoring: Scoring, scores: pd.DataFrame) -> dict[str, str]:
     definitions = {name: METRICS[name].definition for name in scoring.metrics}
 
     unit = METRICS["hd95"].measured(pixels=in_pixels(scores)).unit
-    for name in ("nsd", "lesion_nsd"):
-        if name in definitions:
+    for name in scoring.metrics:
+        if METRICS[name].has_tolerance:
             definitions[name] += f"; tolerance {scoring.nsd_tolerance_mm:g} {unit}"
     if scoring.instances:
         definitions["lesions"] = scoring.instances.definition

@@ -250,12 +250,13 @@ def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
     assert "mean 0.000 px is <= 4mm (4 cases); no voxel size is known" in errors
 
     made.write_pair(tmp_path, "case_4.nii.gz", *[np.pad(np.ones((3, 3, 3)), 2)] * 2)
-    made.check_refused(
-        made.run_evaluate(tmp_path, "--metrics", "dice,hd95", out="mixed"),
-        tmp_path,
-        "none in case_0, case_1, case_2, case_3",
-        out="mixed",
-    )
+    for metric in ("hd95", "volume_error", "nsd"):
+        made.check_refused(
+            made.run_evaluate(tmp_path, "--metrics", f"dice,{metric}", out="mixed"),
+            tmp_path,
+            "none in case_0, case_1, case_2, case_3",
+            out="mixed",
+        )
 
 
 def test_missing_predictions_can_be_scored_as_failed(tmp_path):

@@ -217,7 +217,7 @@ def check_methods(methods: list[str]) -> None:
 def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[str]) -> None:
     """Check the options that change what a number means."""
     names = ["empty", "missing"]
-    if {"nsd", "lesion_nsd"} & set(metrics):
+    if any(METRICS[metric].has_tolerance for metric in metrics):
         names.append("nsd_tolerance_mm")
     if lesion_metrics(metrics):
         names.append("instances")
@@ -244,7 +244,7 @@ def _check_units(evaluations: Mapping[str, Evaluation], metrics: Collection[str]
 
     A reference without a voxel size has that of the prediction, which one method may not store.
     """
-    is_measured = any(METRICS[metric].unit in ("mm", "ml") for metric in metrics)
+    needs_sizes = any(METRICS[metric].needs_voxel_size for metric in metrics)
     # Other software does not say what its units are.
     frames = {
         method: evaluation.scores
@@ -252,7 +252,7 @@ def _check_units(evaluations: Mapping[str, Evaluation], metrics: Collection[str]
         if "reference_ml" in evaluation.scores
     }
     with_pixels = [method for method, scores in frames.items() if in_pixels(scores)]
-    if is_measured and 0 < len(with_pixels) < len(frames):
+    if needs_sizes and 0 < len(with_pixels) < len(frames):
         raise InputError(
             "evaluations",
             must="measure in one unit",
@@ -276,8 +276,7 @@ def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGroun
         must="have the same reference in every evaluation",
         cure="Evaluate both with the same references.",
     )
-    in_mm = {name for name in METRICS if METRICS[name].unit in ("mm", "ml")}
-    if not in_mm.union(("nsd", "lesion_nsd")).isdisjoint(ground.metrics):
+    if any(METRICS[metric].needs_voxel_size for metric in ground.metrics):
         _check_sizes(
             evaluations,
             ground,

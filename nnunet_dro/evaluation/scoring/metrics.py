@@ -33,6 +33,8 @@ class Metric:
     on_topology: bool = False
     #: Whether it is an error with a sign: neither more nor less is better, but what is nearer to 0.
     is_signed: bool = False
+    #: Whether it counts what lies within the tolerance of `Scoring`, in mm.
+    has_tolerance: bool = False
     #: Whether it is read from the tables of other software, whose definition is not ours, and never
     #: computed. It has a name of its own, so that it is not compared with what we compute.
     is_only_read: bool = False
@@ -57,6 +59,11 @@ class Metric:
     def on_shape(self) -> bool:
         """Whether it is computed from the masks of a label, not only from its voxel counts."""
         return self.on_surfaces or self.on_topology
+
+    @property
+    def needs_voxel_size(self) -> bool:
+        """Whether its values are other ones where lengths and volumes are in pixels."""
+        return self.unit in ("mm", "ml") or self.has_tolerance
 
     @property
     def sign(self) -> float:
@@ -143,6 +150,7 @@ _METRICS = (
         "share of the border voxels of both that lie within the tolerance of the other border "
         f"({_BORDER})",
         on_surfaces=True,
+        has_tolerance=True,
     ),
     _volume(
         "volume_error",
@@ -232,7 +240,12 @@ _METRICS = (
         unit="mm",
         more_is_better=False,
     ),
-    _on_lesions("lesion_nsd", "Lesion-wise NSD", f"mean of the lesions' NSD; {_NOT_FOUND} 0"),
+    _on_lesions(
+        "lesion_nsd",
+        "Lesion-wise NSD",
+        f"mean of the lesions' NSD; {_NOT_FOUND} 0",
+        has_tolerance=True,
+    ),
     # MIST 2.3.0, metrics/segmentation_metrics.py, after DeepMind's surface-distance.
     _read_distance(
         "hd95_surface_mist",

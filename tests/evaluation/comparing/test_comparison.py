@@ -33,7 +33,7 @@ def evaluation(values, *, by=None, cases=None, options=None, notes=(), n_referen
     scores = pd.concat(parts, ignore_index=True)
     scores["n_reference"] = n_reference
     scores["n_prediction"], scores["prediction_ml"] = 10, 1.0
-    metrics = [name for name in ("dice", "hd95") if name in scores]
+    metrics = [name for name in ("dice", "hd95", "nsd") if name in scores]
     strata = {"all": ["all"] * n} if by is None else by
     stratum_of_case = {
         name: pd.Series(
@@ -313,6 +313,11 @@ A, B = ({"by": {"centre": ["A", centre]}} for centre in "AB")
         (
             evaluation([1], hd95=[2.0], reference_ml=[NAN]),
             evaluation([1], hd95=[1.0], reference_ml=[0.01]),
+            "must measure in one unit, got pixels in a alone",
+        ),
+        (
+            evaluation([1], nsd=[0.5], reference_ml=[NAN]),
+            evaluation([1], nsd=[0.6], reference_ml=[0.01]),
             "must measure in one unit, got pixels in a alone",
         ),
         (
