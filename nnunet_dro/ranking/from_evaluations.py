@@ -17,10 +17,10 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.comparing.common_ground import (
     CommonGround,
-    find_common_ground,
     shared_notes,
 )
 from nnunet_dro.evaluation.comparing.common_strata import find_common_strata
+from nnunet_dro.evaluation.comparing.comparability import comparable_ground
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, method_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import size_columns
@@ -87,7 +87,7 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
 
     See `rank_evaluations`.
     """
-    ground = find_common_ground(evaluations, intersect=options.intersect)
+    ground = comparable_ground(evaluations, intersect=options.intersect)
     strata = find_common_strata(evaluations, ground, by=options.by)
     first = next(iter(evaluations.values()))
     units, patient = first.patient_numbers(ground.cases)

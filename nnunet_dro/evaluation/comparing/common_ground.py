@@ -1,6 +1,6 @@
-"""What several evaluations have in common, and whether their numbers can be compared."""
+"""What several evaluations have in common."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,11 +9,10 @@ import pandas as pd
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
+from nnunet_dro.evaluation.scoring.instances import labels_with_lesions
+from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.files.case_table import MISSING
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.naming import count, name_some, repeated
 
 
 @dataclass(frozen=True)
@@ -70,30 +69,25 @@ class CommonGround:
 def find_common_ground(
     evaluations: Mapping[str, Evaluation], *, intersect: bool = False
 ) -> CommonGround:
-    """Check that evaluations can be compared, and find what they have in common."""
+    """Find what evaluations have in common; `comparable_ground` checks that it can be compared."""
     check_methods(list(evaluations))
     labels = _common_labels(evaluations)
     metrics, notes_on_metrics = _common_metrics(evaluations)
-    _check_options(evaluations, metrics)
-    _check_units(evaluations, metrics)
     cases, notes_on_cases = _common_cases(evaluations, intersect=intersect)
 
     expected: set[str] = set()
     for evaluation in evaluations.values():
         expected |= {*_unique(evaluation.scores["case"]), *evaluation.absent}
 
-    notes_on_references = _notes_on_references(evaluations, cases)
     first = next(iter(evaluations.values()))
-    ground = CommonGround(
+    return CommonGround(
         cases=cases,
         labels=labels,
         metrics=metrics,
-        notes=(*notes_on_metrics, *notes_on_cases, *notes_on_references),
+        notes=(*notes_on_metrics, *notes_on_cases),
         with_lesions=tuple(labels_with_lesions(first.scores)),
         n_absent=len(expected - set(cases)),
     )
-    _check_references(evaluations, ground)
-    return ground
 
 
 def _common_labels(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
@@ -194,168 +188,22 @@ def check_methods(methods: list[str]) -> None:
             "Give the baseline first, then what to compare with it."
         )
 
-    taken: set[str] = set()
-    for method in methods:
-        name = method.strip()
-        if not name:
-            raise InputError(
-                "evaluations",
-                must="name every method",
-                got=repr(method),
-                cure="Give it a name.",
-            )
-        if name in taken:
-            raise InputError(
-                "evaluations",
-                must="name every method once",
-                got=f"{method!r} twice",
-                cure="Rename one.",
-            )
-        taken.add(name)
-
-
-def _check_options(evaluations: Mapping[str, Evaluation], metrics: Collection[str]) -> None:
-    """Check the options that change what a number means."""
-    names = ["empty", "missing"]
-    if any(METRICS[metric].has_tolerance for metric in metrics):
-        names.append("nsd_tolerance_mm")
-    if lesion_metrics(metrics):
-        names.append("instances")
-
-    (first, baseline), *others = evaluations.items()
-    expected = baseline.about.get("options", {})
-
-    for method, evaluation in others:
-        options = evaluation.about.get("options", {})
-        for name in names:
-            # An evaluation that does not record the option, such as one made from other software's
-            # files, is accepted.
-            if name in expected and name in options and options[name] != expected[name]:
-                raise InputError(
-                    name,
-                    must="be the same in every evaluation",
-                    got=f"{expected[name]!r} in {first} and {options[name]!r} in {method}",
-                    cure="Evaluate one again.",
-                )
-
-
-def _check_units(evaluations: Mapping[str, Evaluation], metrics: Collection[str]) -> None:
-    """Check that what is measured is in mm and ml in every evaluation, or in pixels in every one.
-
-    A reference without a voxel size has that of the prediction, which one method may not store.
-    """
-    needs_sizes = any(METRICS[metric].needs_voxel_size for metric in metrics)
-    # Other software does not say what its units are.
-    frames = {
-        method: evaluation.scores
-        for method, evaluation in evaluations.items()
-        if "reference_ml" in evaluation.scores
-    }
-    with_pixels = [method for method, scores in frames.items() if in_pixels(scores)]
-    if needs_sizes and 0 < len(with_pixels) < len(frames):
+    names = [method.strip() for method in methods]
+    if "" in names:
         raise InputError(
             "evaluations",
-            must="measure in one unit",
-            got=f"pixels in {name_some(with_pixels)} alone",
-            cure="Give their label maps the voxel size, and evaluate again.",
+            must="name every method",
+            got=repr(methods[names.index("")]),
+            cure="Give it a name.",
         )
-
-
-def _check_references(evaluations: Mapping[str, Evaluation], ground: CommonGround) -> None:
-    """Check that references have the same size wherever it is known, and voxels where it matters.
-
-    A reference without a voxel size has that of the prediction, which methods may state otherwise.
-    """
-    for evaluation in evaluations.values():
-        check_rows(evaluation.scores, cure="Evaluate it again.")
-
-    _check_sizes(
-        evaluations,
-        ground,
-        ("n_reference", "voxels"),
-        must="have the same reference in every evaluation",
-        cure="Evaluate both with the same references.",
-    )
-    if any(METRICS[metric].needs_voxel_size for metric in ground.metrics):
-        _check_sizes(
-            evaluations,
-            ground,
-            ("reference_ml", "ml"),
-            rounding=1e-4,
-            must="have the same voxel size in every evaluation",
-            cure="Give the reference its voxel size, and evaluate both again.",
+    twice = repeated(names)
+    if twice:
+        raise InputError(
+            "evaluations",
+            must="name every method once",
+            got=f"{twice[0]!r} twice",
+            cure="Rename one.",
         )
-
-
-def _check_sizes(
-    evaluations: Mapping[str, Evaluation],
-    ground: CommonGround,
-    measure: tuple[str, str],
-    *,
-    rounding: float = 0.0,
-    must: str,
-    cure: str,
-) -> None:
-    """Check that a size of the references, a column and its unit, is the same for all methods.
-
-    Sizes may differ by ``rounding`` of their size.
-    """
-    column, unit = measure
-    sizes = {
-        method: ground.align(evaluation.scores, column)
-        for method, evaluation in evaluations.items()
-        if column in evaluation.scores
-    }
-    for method, size in sizes.items():
-        first, expected = next(iter(sizes.items()))
-        # NaN stands for an unknown size, which agrees with every other.
-        is_known = ~np.isnan(size) & ~np.isnan(expected)
-        differs = is_known & ~np.isclose(size, expected, rtol=rounding, atol=0)
-        if differs.any():
-            row, place = np.argwhere(differs)[0]
-            raise InputError(
-                ground.cases[row],
-                must=must,
-                got=(
-                    f"{expected[row, place]:.10g} {unit} in {first} and {size[row, place]:.10g} in "
-                    f"{method} of {ground.labels[place]!r}"
-                ),
-                cure=cure,
-            )
-
-
-def _notes_on_references(
-    evaluations: Mapping[str, Evaluation], cases: Sequence[str]
-) -> Iterator[str]:
-    """A note on evaluations whose reference files are not those of the first one.
-
-    This is no error, since files of other bytes can hold the same label map.
-    """
-    (first, baseline), *others = evaluations.items()
-    expected = _reference_digests(baseline)
-
-    methods = []
-    differing: set[str] = set()
-    for method, evaluation in others:
-        digests = _reference_digests(evaluation)
-        # What other software has computed has no digests.
-        recorded = [case for case in cases if case in expected and case in digests]
-        changed = {case for case in recorded if digests[case] != expected[case]}
-        if changed:
-            methods.append(method)
-            differing |= changed
-
-    if differing:
-        yield (
-            f"The reference files of {name_some(methods)} are not those of {first}, for "
-            f"{name_some(sorted(differing))}: check that they hold the same label maps."
-        )
-
-
-def _reference_digests(evaluation: Evaluation) -> dict[str, str]:
-    """Case to the SHA-256 of its reference file, where it is recorded."""
-    digests = evaluation.about.get("inputs", {}).get("files_sha256", {})
-    return {case: reference for case, (reference, _) in digests.items()}
 
 
 def _unique(column: "pd.Series[str]") -> list[str]:

@@ -15,10 +15,10 @@ from nnunet_dro.evaluation.comparing.changed_failures import (
 )
 from nnunet_dro.evaluation.comparing.common_ground import (
     check_methods,
-    find_common_ground,
     shared_notes,
 )
 from nnunet_dro.evaluation.comparing.common_strata import absent_strata, find_common_strata
+from nnunet_dro.evaluation.comparing.comparability import comparable_ground
 from nnunet_dro.evaluation.comparing.comparison_table import (
     Compared,
     comparison_table,
@@ -125,7 +125,7 @@ def compare(
         The comparison.
 
     Raises:
-        ValueError: If the evaluations cannot be compared; see `find_common_ground` and
+        ValueError: If the evaluations cannot be compared; see `comparable_ground` and
             `find_common_strata`.
         TypeError: If there is no such option.
 
@@ -151,7 +151,7 @@ def compare(
     requirements = [parse_requirement(text, COMPARISON) for text in options.requirements]
     trainings = Trainings.of(evaluations)
     check_methods(list(trainings.names))
-    ground = find_common_ground(trainings.evaluations, intersect=options.intersect)
+    ground = comparable_ground(trainings.evaluations, intersect=options.intersect)
     strata = find_common_strata(trainings.evaluations, ground, by=options.by)
     baseline = next(iter(trainings.evaluations.values()))
     patient_of_case = baseline.patient_of_case
