@@ -28,6 +28,7 @@ CONVERGENCE = [
     "-nuclei",
     "-hc18",
     "-isic",
+    "-isic-cameras",
 ]
 CONVERGENCE += ["-lesions", "-lesions-wrong", "-lesions-slices", "-lesions-slices-wrong"]
 # The same with seeds that were not known when the default was chosen.

@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments.convergence.methods import METHODS, PLAIN
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
-from experiments.convergence.pictures import HC18, ISIC, strata_of_pictures
+from experiments.convergence.pictures import CAMERAS, HC18, ISIC, strata_of_pictures
 from experiments.convergence.questions import (
     Question,
     fresh,
@@ -50,6 +50,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei": nuclei,
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
+    "-isic-cameras": partial(strata_of_pictures, CAMERAS),
     "-fresh": partial(fresh, phantoms, is_real=False),
     "-slices-fresh": partial(fresh, partial(phantoms, slices=True), is_real=False),
     "-nuclei-fresh": partial(fresh, nuclei, is_real=True),
@@ -63,6 +64,7 @@ REAL = {
     "-nuclei-fresh": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
+    "-isic-cameras": "The pictures of ISIC 2017",
 }
 #: What is a section of another one's page.
 SECTIONS = {

@@ -1,4 +1,7 @@
-"""Pictures whose rare strata nobody made: they are rare in the data themselves."""
+"""Pictures whose rare strata nobody made, and pictures of two cameras.
+
+The former are rare in the data themselves; the rare camera is thinned.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +11,9 @@ from experiments.datasets.pictures import training_numbers, write_pictures
 from experiments.nnunet_runs.data import Data, Network
 from experiments.record import render
 
-#: Test cases of each stratum, and those of a smoke run, which trains on no more than some of each.
-_N_TEST = (40, 2)
-_AT_MOST = (None, 4)
+#: Of a smoke run, test cases of each stratum, and training cases at most.
+_N_TEST_QUICK = 2
+_AT_MOST_QUICK = 4
 #: A patch is a whole picture, or nearly so.
 _PATCH = (64, 96)
 
@@ -20,7 +23,7 @@ class Pictures:
     """A dataset of pictures with one label."""
 
     name: str  # Its name in names of folders and files.
-    title: str  # The end of the page's heading.
+    title: str  # The page's heading.
     number: int  # nnU-Net's number of the divided dataset.
     label: str
     by: str  # Column of the strata.
@@ -29,11 +32,16 @@ class Pictures:
     gaining: str  # What its gains are about.
     smaller: int  # How many times smaller height and width become.
     regrouped: tuple[str, str]  # What other strata are called, and their column.
+    n_test: int = 40  # Test cases of each stratum.
+    #: The largest numbers of training cases, where strata are thinned.
+    thinned: dict[str, int] | None = None
+    page: str = "pictures"  # Template of what its page says of the data.
+    iterations: int = 2000
 
 
 HC18 = Pictures(
     name="hc18",
-    title="fetal heads",
+    title="Strata that nobody made: fetal heads",
     number=926,
     label="head",
     by="trimester",
@@ -45,7 +53,7 @@ HC18 = Pictures(
 )
 ISIC = Pictures(
     name="isic",
-    title="skin lesions",
+    title="Strata that nobody made: skin lesions",
     number=927,
     label="lesion",
     by="diagnosis",
@@ -55,15 +63,33 @@ ISIC = Pictures(
     smaller=2,
     regrouped=("age", "age_group"),
 )
+#: Their names are the size of the pictures that they took.
+CAMERAS = Pictures(
+    name="isic-cameras",
+    title="A shift of the camera: skin lesions",
+    number=928,
+    label="lesion",
+    by="acquisition",
+    sizes={"1024x768": 237, "4288x2848": 219},
+    rare="1024x768",
+    gaining="rare camera",
+    smaller=2,
+    regrouped=("diagnoses", "diagnosis"),
+    n_test=90,
+    thinned={"4288x2848": 120, "1024x768": 6},
+    page="cameras",
+    iterations=4000,
+)
 
 
 def strata_of_pictures(pictures: Pictures, data: Path, *, quick: bool) -> Question:
-    """Pictures, divided anew for each seed; all that are not tested are trained on."""
-    n_test = _N_TEST[quick]
-    at_most = _AT_MOST[quick]
-    train = training_numbers(pictures.sizes, n_test)
-    if at_most is not None:
-        train = dict.fromkeys(train, at_most)
+    """Pictures, divided anew for each seed; without thinning, all others are trained on."""
+    n_test = pictures.n_test
+    at_most = pictures.thinned
+    if quick:
+        n_test = _N_TEST_QUICK
+        at_most = dict.fromkeys(pictures.sizes, _AT_MOST_QUICK)
+    train = at_most or training_numbers(pictures.sizes, n_test)
     return Question(
         data=Data(
             dataset=f"Dataset{pictures.number}_Pictures",
@@ -83,9 +109,9 @@ def strata_of_pictures(pictures: Pictures, data: Path, *, quick: bool) -> Questi
             settings={"train": train, "test": n_test, "smaller": pictures.smaller},
             network=Network(parent="2d", batch_size=8, patch_size=_PATCH),
         ),
-        title=f"Strata that nobody made: {pictures.title}",
+        title=pictures.title,
         about=render(
-            "convergence/pictures",
+            f"convergence/{pictures.page}",
             name=pictures.name,
             train=train,
             n_test=n_test,
@@ -93,7 +119,7 @@ def strata_of_pictures(pictures: Pictures, data: Path, *, quick: bool) -> Questi
             patch=_PATCH,
             rare=pictures.rare,
         ),
-        iterations=length(2000, quick=quick),
+        iterations=length(pictures.iterations, quick=quick),
         gaining=pictures.gaining,
         regrouped=pictures.regrouped,
         late=(),

@@ -1,6 +1,7 @@
 """Pictures of one label in nnU-Net's raw format, divided anew within their strata and made smaller.
 
-What is rare among the training cases is what is rare in the data themselves.
+What is rare among the training cases is what is rare in the data themselves, unless they are
+thinned.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ def divided(
     table: "pd.Series[str]",
     *,
     n_test: int,
-    at_most: int | None = None,
+    at_most: Mapping[str, int] | None = None,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
     """Draw so many test cases of each stratum; two others are for validation, the rest to train.
@@ -32,7 +33,8 @@ def divided(
     Args:
         table: Stratum of each case.
         n_test: Test cases of each stratum.
-        at_most: Largest number of training cases of a stratum; None for all.
+        at_most: The strata that are taken, and their largest numbers of training cases; None for
+            all cases of all strata.
         rng: Source of the division.
 
     Returns:
@@ -43,7 +45,9 @@ def divided(
     """
     rows: list[tuple[str, str, str]] = []
     sizes = table.value_counts()
-    for stratum in sorted(sizes.index):
+    most = dict(sizes if at_most is None else at_most)
+    largest = max(most, key=lambda stratum: sizes[stratum])
+    for stratum in sorted(most):
         if sizes[stratum] <= n_test + _N_VALIDATION:
             raise ValueError(
                 f"`table` must have more than {n_test + _N_VALIDATION} cases of {stratum!r}, got "
@@ -51,10 +55,10 @@ def divided(
             )
         cases = rng.permutation(sorted(table.index[table == stratum])).tolist()
         splits = ["test"] * n_test
-        if stratum == sizes.index[0]:
+        if stratum == largest:
             splits += ["validation"] * _N_VALIDATION
         n_train = len(cases) - len(splits)
-        splits += ["train"] * min(n_train, at_most or n_train)
+        splits += ["train"] * min(n_train, most[stratum])
         rows += [(case, stratum, split) for case, split in zip(cases, splits, strict=False)]
     return pd.DataFrame(rows, columns=["case", "stratum", "split"])
 
@@ -66,7 +70,7 @@ def write_pictures(
     *,
     n_test: int,
     smaller: int,
-    at_most: int | None = None,
+    at_most: Mapping[str, int] | None = None,
     rng: np.random.Generator,
 ) -> None:
     """Divide the pictures and write them as a raw dataset, as a whole or not at all.
@@ -78,7 +82,7 @@ def write_pictures(
         n_test: Test cases of each stratum.
         smaller: Height and width become so many times smaller: pictures by means of blocks, label
             maps by the majority.
-        at_most: Largest number of training cases of a stratum; None for all.
+        at_most: As for `divided`.
         rng: Source of the division.
 
     Raises:

@@ -60,6 +60,19 @@ def test_every_stratum_is_tested_alike_and_the_rest_is_trained_on():
     assert set(other["case"][is_test]) != set(table["case"][table["split"] == "test"])
 
 
+def test_strata_are_thinned_and_others_left_out():
+    strata = pd.concat([STRATA, pd.Series("other", index=[f"other{i}" for i in range(9)])])
+    table = divided(strata, n_test=4, at_most={"many": 12, "few": 3}, rng=np.random.default_rng(0))
+
+    assert table.groupby(["stratum", "split"]).size().to_dict() == {
+        ("few", "test"): 4,
+        ("few", "train"): 3,
+        ("many", "test"): 4,
+        ("many", "train"): 12,
+        ("many", "validation"): 2,
+    }
+
+
 def test_too_few_cases_to_train_on_are_refused():
     with pytest.raises(ValueError, match=r"more than 12 cases of 'few', got 10\. Test with fewer"):
         divided(STRATA, n_test=10, rng=np.random.default_rng(0))
