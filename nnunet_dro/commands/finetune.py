@@ -25,8 +25,9 @@ LOG = "finetune.log"  # The log of the command, in the folder of the fold.
 
 #: What the measurements in docs/finetuning.md say against it.
 HARM = (
-    "Note: whether rare cases gain from continuing a training is open; in our experiments every "
-    "interval of their change includes 0. Train anew if you can, and compare before you rely on it."
+    "Note: whether rare cases gain from continuing a training is open; in our experiments the "
+    "intervals of the gains of the rare nuclei and of the rare cerebellum include 0. Train anew if "
+    "you can, and compare before you rely on it."
 )
 
 
