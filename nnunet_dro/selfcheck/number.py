@@ -30,7 +30,7 @@ class Number:
         verdict = "ok" if self.agrees else "WRONG"
         expected = _shown(self.expected)
         computed = _shown(self.computed)
-        return f"  {verdict:<6}{self.part:<12}{expected:>14}{computed:>14}  {self.name}"
+        return f"  {verdict:<6}{self.part:<12} {expected:>14} {computed:>14}  {self.name}"
 
     def entry(self) -> dict[str, str | float | None]:
         """The number as an entry of the record's JSON, which has no NaN."""

@@ -59,7 +59,7 @@ class SelfcheckRecord:
             ", ".join(f"{name} {version}" for name, version in self.versions.items()),
             f"SHA-256 of the installed files of nnunet-dro: {self.sha256}",
             "",
-            f"  {'':<6}{'part':<12}{'expected':>14}{'found':>14}  number",
+            f"  {'':<6}{'part':<12} {'expected':>14} {'found':>14}  number",
             *(number.line() for number in self.numbers),
             "",
             f"{self.verdict}.",
