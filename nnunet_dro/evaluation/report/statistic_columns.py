@@ -26,7 +26,7 @@ SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 FEW = "†"
 LEFT_OUT = "‡"
 FOOTNOTES = {
-    FEW: "Too few cases: it rests on extremes.",
+    FEW: "Too few cases for this statistic: it rests on the best or worst ones.",
     LEFT_OUT: "Without the cases whose label was missed or invented.",
 }
 

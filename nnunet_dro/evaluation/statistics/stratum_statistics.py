@@ -285,7 +285,7 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
                 if not enough_cases(statistic, int(n)):
                     few.append(f"{stratum} ({n})")
             if few:
-                rule = f"with fewer than {STATISTICS[statistic].n_needed} cases no case lies beyond"
+                rule = f"with fewer than {STATISTICS[statistic].n_needed} cases none lies beyond it"
                 notes.append(f"{subject} uncertain in {name_some(few)}{where}: {rule}.")
 
     return notes

@@ -164,7 +164,10 @@ def _advice(images: RareImages) -> list[Prose]:
 
     told = f"Kinds of images: {kinds_in_words(kinds, 'images')}."
     if not is_of_rare_kind(kinds).any():
-        none = f"None that is rare has {LEAST_CASES_OF_A_KIND} images or more."
+        none = (
+            f"No rare kind has {LEAST_CASES_OF_A_KIND} images or more, so that a training draws "
+            "none of them more often."
+        )
         return [Prose(f"{told} {none}", kind="")]
 
     target = images.target

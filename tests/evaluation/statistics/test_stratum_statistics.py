@@ -264,9 +264,9 @@ def test_notes_name_the_strata_with_too_few_cases():
     centre = pd.Series(["A"] * 5 + ["B"] * 11 + ["C"] * 20, index=[f"c{n}" for n in range(36)])
 
     assert percentile_notes(summarise(scores(values), {"centre": centre}, n_resamples=0)) == [
-        "p75, p25 and iqr are uncertain in A (3) of centre: with fewer than 4 cases no case lies beyond.",
-        "p10 is uncertain in A (3) of centre: with fewer than 10 cases no case lies beyond.",
-        "p5 is uncertain in A (3), B (11) of centre: with fewer than 20 cases no case lies beyond.",
+        "p75, p25 and iqr are uncertain in A (3) of centre: with fewer than 4 cases none lies beyond it.",
+        "p10 is uncertain in A (3) of centre: with fewer than 10 cases none lies beyond it.",
+        "p5 is uncertain in A (3), B (11) of centre: with fewer than 20 cases none lies beyond it.",
     ]
     assert percentile_notes(summarise(scores([np.nan]), n_resamples=0)) == []
     assert percentile_notes(summarise(scores(np.zeros(20)), n_resamples=0)) == []
