@@ -1,13 +1,18 @@
 """The commands, run in this process, and how they must end."""
 
-from typer.testing import CliRunner
+from functools import cache
+
+import typer.testing
 
 from nnunet_dro.cli import app
+
+# Otherwise the parsers of all commands are made anew for each run, which takes longer than most.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def run(*words):
     """Run a command, whatever becomes of it."""
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return typer.testing.CliRunner().invoke(app, [str(word) for word in words])
 
 
 def done(result, code=0):
