@@ -17,6 +17,7 @@ One more cube has no prediction, and is scored as failed.
 import math
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -122,16 +123,16 @@ _EMPTY = (
 
 def scores() -> Iterator[Number]:
     """The scores of the label maps, and of labels that a map lacks."""
-    by_rule = {rule: _evaluated(rule) for rule in ("undefined", "one", "brats", "diagonal")}
+    evaluated = cache(_evaluated)
 
     for case, expected in _EXPECTED.items():
         for metric, score in expected.items():
-            computed = by_rule["undefined"][case][metric]
+            computed = evaluated("undefined")[case][metric]
             yield Number("scores", f"{metric} of a cube and {case}", score, computed)
 
     for rule, case, metric, score in _EMPTY:
         name = f"{metric} of a label that is {case}, --empty {rule}"
-        yield Number("scores", name, score, by_rule[rule][case][metric])
+        yield Number("scores", name, score, evaluated(rule)[case][metric])
 
 
 def _evaluated(empty: str) -> dict[str, dict[str, float]]:
