@@ -341,7 +341,15 @@ def test_recipient_predicts_the_same_without_this_package(project, tmp_path):
     from_folder = ("nnUNetv2_predict_from_modelfolder", "-f", 0, *images, *quick)
     commands = [
         ("nnUNetv2_install_pretrained_model_from_zip", shared.path),
-        (*(places.get(word, word) for word in shared.predict.split()), *quick),
+        # Alone, where another command has processes that import nnU-Net themselves.
+        (
+            *(places.get(word, word) for word in shared.predict.split()),
+            *quick,
+            "-npp",
+            0,
+            "-nps",
+            0,
+        ),
         (*from_folder, "-m", installed, "-o", tmp_path / "folder"),
         (*from_folder, "-m", folder, "-o", tmp_path / "not"),
     ]
