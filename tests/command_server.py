@@ -19,6 +19,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,24 +104,31 @@ class ForkedCommand:
 
     Attributes:
         pid: Process and session of the command.
+        returncode: Its exit code, None while nobody has seen it end.
     """
 
     _server: CommandServer
     pid: int
-    _code: int | None = None
+    returncode: int | None = None
 
     def poll(self) -> int | None:
         """The exit code, None while the command runs."""
-        if self._code is None:
+        if self.returncode is None:
             code = self._server._ask(poll=self.pid)
-            self._code = None if code == _RUNS else code
-        return self._code
+            self.returncode = None if code == _RUNS else code
+        return self.returncode
 
-    def wait(self) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         """Wait for the exit code; a negative one is the signal that ended the command."""
-        if self._code is None:
-            self._code = self._server._ask(wait=self.pid)
-        return self._code
+        if timeout is not None:
+            end = time.monotonic() + timeout
+            while self.poll() is None:
+                if time.monotonic() > end:
+                    raise subprocess.TimeoutExpired(str(self.pid), timeout)
+                time.sleep(0.02)
+        if self.returncode is None:
+            self.returncode = self._server._ask(wait=self.pid)
+        return self.returncode
 
 
 def main() -> None:

@@ -1,15 +1,17 @@
 import gc
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests.nnunet_project import Project, environment, make_project
+from tests.nnunet_project import Project, environment, make_project, popen_forked
 from tests.pages.browser import driver, gl_driver, open_page
 
 __all__ = ["driver", "gl_driver", "open_page"]
@@ -82,6 +84,17 @@ def _copy_of_shared(shared: Path, kind: str) -> Project:
     shutil.copytree(ready / "raw", mine.raw)
     shutil.copytree(ready / "preprocessed", mine.preprocessed)
     return mine
+
+
+@pytest.fixture
+def forked(monkeypatch) -> None:
+    """The commands of nnU-Net that this package starts are forked from a process that has imported
+    nnU-Net already."""
+    if hasattr(os, "fork"):
+        monkeypatch.setattr(
+            "nnunet_dro.nnunet.command.subprocess",
+            SimpleNamespace(**{**vars(subprocess), "Popen": popen_forked}),
+        )
 
 
 @pytest.fixture

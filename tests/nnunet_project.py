@@ -107,6 +107,17 @@ def server(root: Path) -> CommandServer:
     return _server(None if hasattr(nnUNet_results, "require") else root)
 
 
+def popen_forked(words, *, stdout, env, **_) -> ForkedCommand:
+    """What `subprocess.Popen` does for `nnunet_dro.nnunet.command`, in a forked process."""
+    return server(Path(env["nnUNet_results"]).parent).start(
+        Path(words[0]).name,
+        *words[1:],
+        environment=env,
+        folder=Path.cwd(),
+        files=[Path(stdout.name)] * 2,
+    )
+
+
 @cache
 def _server(root: Path | None) -> CommandServer:
     started = CommandServer(os.environ if root is None else environment(root))

@@ -1,16 +1,10 @@
-import os
-from pathlib import Path
-
 import pytest
 import torch
 
-from experiments.convergence import training
 from experiments.nnunet_runs import runs
 from experiments.nnunet_runs.results import rows_by_seed
 from experiments.record import Options
-from nnunet_dro.nnunet.command import CommandError, last_lines
 from tests.experiments.made_trainings import NNUNet, tiny_trainings
-from tests.nnunet_project import server
 
 
 @pytest.fixture(autouse=True)
@@ -26,23 +20,6 @@ def nnunet(monkeypatch):
     stand_in = NNUNet()
     monkeypatch.setattr(runs, "run_command", stand_in)
     return stand_in
-
-
-@pytest.fixture
-def forked(monkeypatch):
-    """Real commands for one seed, in processes forked from one that has imported nnU-Net already."""
-
-    def run_forked(arguments, *, log, environment):
-        whole = {**os.environ, **environment}
-        log.parent.mkdir(parents=True, exist_ok=True)
-        settings = {"environment": whole, "folder": Path(__file__).parents[2], "files": (log, log)}
-        fork = server(Path(whole["nnUNet_results"]).parent)
-        if code := fork.start(*arguments, **settings).wait():
-            raise CommandError(arguments[0], code, last_lines(log), log)
-
-    if hasattr(os, "fork"):
-        for module in (runs, training):
-            monkeypatch.setattr(module, "run_command", run_forked)
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """Two ranks through nnU-Net's own `run_ddp`, killed and continued: see `tests.trainers.two_ranks`."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.nnunet_project import environment
+from tests.nnunet_project import environment, server
 
 pytestmark = pytest.mark.slow
 N_EPOCHS = 2
@@ -29,16 +27,9 @@ def all_trained(project, tmp_path_factory):
     here = project("labels")
     folder = tmp_path_factory.mktemp("ranks")
     trainings = [f"{name}={configuration}" for name, configuration in CONFIGURATIONS.items()]
-    command = [
-        sys.executable,
-        "-m",
-        "tests.trainers.two_ranks",
-        str(here.dataset_id),
-        folder,
-        *trainings,
-    ]
+    words = ["python", "-m", "tests.trainers.two_ranks", str(here.dataset_id), str(folder)]
     variables = {**environment(here.root), "nnUNet_n_proc_DA": "0"}
-    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=variables)
+    result = server(here.root).run(*words, *trainings, environment=variables, folder=REPOSITORY)
     assert result.returncode == 0, result.stderr[-3000:]
     return here, folder
 

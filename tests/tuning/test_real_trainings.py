@@ -1,45 +1,22 @@
 """The command with nnU-Net's own trainings."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-from tests.nnunet_project import environment
+from tests.commands import done, run
 
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_training_of_nnunet_and_its_repetition(project):
     here = project("labels")
-    program = Path(sys.executable).parent / "nnunet-dro"
-    options = [
-        "--option",
-        "beta:1:100:log",
-        "--option",
-        "chi2",
-        "--epochs",
-        "1",
-        "--iterations",
-        "2",
-    ]
-    options += [
-        "--trials",
-        "1",
-        "--repeat",
-        "1",
-        "--objective",
-        "p10 by site worst",
-        "--device",
-        "cpu",
-    ]
-    command = [program, "tune", str(here.dataset_id), "2d_small", "0", "--trainer", "HWS", *options]
+    options = (
+        "--option beta:1:100:log --option chi2 --epochs 1 --iterations 2 --trials 1 --repeat 1"
+    )
+    words = f"tune {here.dataset_id} 2d_small 0 --trainer HWS --device cpu {options}".split()
 
-    result = subprocess.run(command, env=environment(here.root), capture_output=True, text=True)
-
-    assert result.returncode == 0, result.stderr
+    result = done(run(*words, "--objective", "p10 by site worst"))
 
     folder = (
         here.root

@@ -1,11 +1,12 @@
 import json
-import subprocess
-import sys
+import os
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.__main__ import main
 from experiments.hardness_signals.measurement import (
     add_configurations,
     share_between,
@@ -14,15 +15,15 @@ from experiments.hardness_signals.measurement import (
 )
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.slow
-def test_the_experiment_runs(tmp_path):
-    command = [sys.executable, "-m", "experiments", "hardness-signals", "--quick", "--jobs", "1"]
-    result = subprocess.run(
-        [*command, "--out", tmp_path, "--work", tmp_path], capture_output=True, text=True
-    )
+def test_the_experiment_runs(tmp_path, capsys):
+    words = ["hardness-signals", "--quick", "--jobs", "1"]
+    with mock.patch.dict(os.environ):  # a run sets the variables of its process
+        code = main([*words, "--out", str(tmp_path), "--work", str(tmp_path)])
 
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert "2 runs to make" in result.stderr
+    assert code == 0
+    assert "2 runs to make" in capsys.readouterr().err
 
     table = pd.read_csv(tmp_path / "hardness-signals.csv")
     assert len(table) == 2 * 2 * 4
