@@ -36,7 +36,6 @@ class Pictures:
     #: The largest numbers of training cases, where strata are thinned.
     thinned: dict[str, int] | None = None
     page: str = "pictures"  # Template of what its page says of the data.
-    iterations: int = 2000
 
 
 HC18 = Pictures(
@@ -71,14 +70,13 @@ CAMERAS = Pictures(
     label="lesion",
     by="acquisition",
     sizes={"1024x768": 237, "4288x2848": 219},
-    rare="1024x768",
+    rare="4288x2848",
     gaining="rare camera",
     smaller=2,
     regrouped=("diagnoses", "diagnosis"),
     n_test=90,
-    thinned={"4288x2848": 120, "1024x768": 6},
+    thinned={"1024x768": 120, "4288x2848": 6},
     page="cameras",
-    iterations=4000,
 )
 
 
@@ -119,7 +117,7 @@ def strata_of_pictures(pictures: Pictures, data: Path, *, quick: bool) -> Questi
             patch=_PATCH,
             rare=pictures.rare,
         ),
-        iterations=length(pictures.iterations, quick=quick),
+        iterations=length(2000, quick=quick),
         gaining=pictures.gaining,
         regrouped=pictures.regrouped,
         late=(),
