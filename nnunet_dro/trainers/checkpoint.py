@@ -167,30 +167,57 @@ def check_resumed(options: TrainerOptions, recorded: Mapping[str, Any], *, train
         ValueError: If a decisive option differs. The message says which trainer's name stands for
             the recorded options now, if one does, or otherwise what they are.
     """
-    before = _decisive(recorded["values"])
-    now = _decisive(asdict(options))
-    differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
+    differing = _differing(options, recorded)
     if not differing:
         return
 
-    kind = str(recorded["class"])
-    bases = tuple(base for base, _ in _TRAINERS.values())
-    if kind not in _TRAINERS or not trainer.startswith(bases):
-        what = ", ".join(f"{name} {before[name]!r}" for name in differing)
+    name = name_of_today(options, recorded, trainer=trainer)
+    if name is None:
+        what = ", ".join(f"{field} {value!r}" for field, value in differing.items())
         raise ValueError(
             f"The training that is to be continued was begun with other options: {what}. Give it "
             "these."
         )
-
-    base, options_class = _TRAINERS[kind]
-    fields_now = {field.name for field in fields(options_class)}
-    values = {field: value for field, value in before.items() if field in fields_now}
-    name = base + options_class(**values).suffix()
     raise ValueError(
         f"The training that is to be continued was begun with what the name {name} stands for "
         f"now. Rename the folder of the model from this trainer's name to {name}, and continue "
         f"with -tr {name} --c."
     )
+
+
+def name_of_today(
+    options: TrainerOptions, recorded: Mapping[str, Any], *, trainer: str
+) -> str | None:
+    """The trainer's name that stands now for the options that a checkpoint recorded.
+
+    None if no name does.
+
+    Args:
+        options: The options that ``trainer`` stands for now.
+        recorded: The options in the checkpoint.
+        trainer: The name of the trainer in the checkpoint.
+    """
+    if not _differing(options, recorded):
+        return trainer
+
+    kind = str(recorded["class"])
+    bases = tuple(base for base, _ in _TRAINERS.values())
+    if kind not in _TRAINERS or not trainer.startswith(bases):
+        return None
+
+    base, options_class = _TRAINERS[kind]
+    fields_now = {field.name for field in fields(options_class)}
+    before = _decisive(recorded["values"])
+    values = {field: value for field, value in before.items() if field in fields_now}
+    return base + options_class(**values).suffix()
+
+
+def _differing(options: TrainerOptions, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The decisive options that a checkpoint recorded with another value, the length apart."""
+    before = _decisive(recorded["values"])
+    now = _decisive(asdict(options))
+    differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
+    return {name: before[name] for name in differing}
 
 
 def default_rule(options: TrainerOptions) -> str | None:

@@ -13,7 +13,12 @@ from typing import Any
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.nnunet.folders import first_checkpoint
-from nnunet_dro.trainers.checkpoint import STATE_KEY, check_resumed, read_checkpoint
+from nnunet_dro.trainers.checkpoint import (
+    STATE_KEY,
+    check_resumed,
+    name_of_today,
+    read_checkpoint,
+)
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import OPTIONS, TrainerOptions, options_from_name
 
@@ -127,10 +132,32 @@ def check_trained(fold: Path, name: str) -> None:
     if path is not None:
         # What becomes of a damaged file is nnU-Net's business.
         with suppress(ValueError):
-            logging = read_checkpoint(path, cure="Train again.").get("logging", {})
-            recorded = logging.get(STATE_KEY, {}).get("options")
+            recorded = _options_in(read_checkpoint(path, cure="Train again."))
     if recorded is not None:
         check_resumed(options, recorded, trainer=name)
+
+
+def trained_with(checkpoint: Mapping[str, Any]) -> str:
+    """The trainer's name that stands now for what a checkpoint was trained with.
+
+    It is another one than in the checkpoint if the name stood for another rule then.
+    """
+    name = str(checkpoint["trainer_name"])
+    recorded = _options_in(checkpoint)
+    # Other packages' trainers have names of their own.
+    with suppress(AttributeError):
+        _, options = parse_trainer_name(name)
+        if recorded is not None:
+            return name_of_today(options, recorded, trainer=name) or name
+    return name
+
+
+def _options_in(checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The options that a checkpoint recorded; None if it says nothing of them."""
+    options: Mapping[str, Any] | None = (
+        checkpoint.get("logging", {}).get(STATE_KEY, {}).get("options")
+    )
+    return options
 
 
 def find_trainer(name: str) -> type[nnUNetTrainer] | None:

@@ -13,7 +13,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
-from nnunet_dro.trainers.registry import parse_trainer_name
+from nnunet_dro.trainers.registry import parse_trainer_name, trained_with
 from tests.trainers.draws import largest_file
 from tests.trainers.earlier import options_of_0_3
 
@@ -233,6 +233,17 @@ def test_a_training_of_version_0_3_goes_on_by_the_name_that_the_error_says(chang
         check_resumed(options_of(now), recorded, trainer=f"nnUNetTrainer{now}")
 
     check_resumed(options_of(name), recorded, trainer=f"nnUNetTrainer{name}")
+
+    checkpoint = {
+        "trainer_name": f"nnUNetTrainer{now}",
+        "logging": {"nnunet_dro": {"options": recorded}},
+    }
+    assert trained_with(checkpoint) == f"nnUNetTrainer{name}"
+
+
+@pytest.mark.parametrize("name", ["nnUNetTrainer", "nnUNetTrainerDRO", "nnUNetTrainerIW_site"])
+def test_a_checkpoint_that_says_nothing_of_options_has_the_trainer_of_its_name(name):
+    assert trained_with({"trainer_name": name}) == name
 
 
 def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():

@@ -135,6 +135,7 @@ class Answer:
     spread_from: str  # which losses these are, in words
     draws: DefaultDraws | None  # of the default trainer; None like ``spread``
     trainer: str  # name of the default trainer, as long as the training
+    trained_with: str  # name that stands now for the trainer of the training
     n_iterations: int
     n_patches: int  # measured per case
     has_predictions: bool
@@ -216,6 +217,7 @@ def conclude(
     history: Sequence[Sequence[float]] | None,
     draws_of_images: FloatArray,
     length: tuple[int, int],
+    trained_with: str,
 ) -> Answer:
     """Apply the rules to the measurements.
 
@@ -228,6 +230,7 @@ def conclude(
         draws_of_images: How often the default trainer draws each training case for its image,
             relative to chance.
         length: Number of epochs, and of iterations per epoch.
+        trained_with: The name that stands now for the trainer of the training.
     """
     is_training = (table["set"] == TRAINING).to_numpy()
     patches = table[is_training].filter(regex=f"^{LOSS}").astype(np.float64)
@@ -261,6 +264,7 @@ def conclude(
         spread_from=source,
         draws=draws,
         trainer=f"nnUNetTrainerDRO{options.suffix()}",
+        trained_with=trained_with,
         n_iterations=n_iterations,
         n_patches=n_patches,
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),

@@ -33,7 +33,7 @@ from nnunet_dro.trainers.data.image_rarity import image_rarity
 from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.options import DROOptions
-from nnunet_dro.trainers.registry import find_trainer
+from nnunet_dro.trainers.registry import find_trainer, trained_with
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
 
@@ -47,7 +47,8 @@ class FinishedModel:
     def __init__(self, inputs: TrainingFiles, *, device: str | None) -> None:
         self._labels = inputs.labels
         cure = "Copy it again from where the model was trained."
-        name = read_checkpoint(inputs.checkpoint, cure=cure)["trainer_name"]
+        checkpoint = read_checkpoint(inputs.checkpoint, cure=cure)
+        name = checkpoint["trainer_name"]
         with _without_traces() as results, _readable(inputs.preprocessed):
             trainer = _load(name, inputs, torch.device(best_device(device)))
             if trainer.is_cascaded:
@@ -65,6 +66,8 @@ class FinishedModel:
         if isinstance(loss, HardnessWeightedLoss):
             loss = loss.plain
         self.trainer = trainer
+        #: The trainer's name that stands now for the training, see `trained_with`.
+        self.trained_with = trained_with(checkpoint)
         self._loader = loader_of(augmenter)
         self._per_case = per_case_loss(loss, DROOptions())
         trainer.network.eval()

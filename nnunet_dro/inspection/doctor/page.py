@@ -95,7 +95,7 @@ def command(answer: Answer) -> str:
     if finding == Finding.OUTLIERS or (is_hard and answer.would_help_nobody):
         folder = shlex.quote(str(fold.folder))
         return f"nnunet-dro suspects {folder}" if answer.has_hardness_log else ""
-    if is_hard and fold.trainer != answer.trainer:
+    if is_hard and answer.trained_with != answer.trainer:
         return (
             f"nnUNetv2_train {fold.dataset} {fold.configuration} {fold.number} "
             f"-tr {answer.trainer}{plans_option(fold.plans)}"

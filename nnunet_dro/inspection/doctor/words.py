@@ -9,6 +9,7 @@ from nnunet_dro.inspection.doctor.comparisons import GroupComparison
 from nnunet_dro.inspection.doctor.explanation import EXPLAINED, FEWEST_EXPLAINED
 from nnunet_dro.naming import count, name_some, share, written
 from nnunet_dro.pages.words import Words
+from nnunet_dro.trainers.options import trainer_told_by
 
 
 def points(fraction: float) -> str:
@@ -56,5 +57,6 @@ WORDS = Words(
         "probability": probability,
         "rules": rules,
         "share": share,
+        "trainer_told_by": trainer_told_by,
     },
 )

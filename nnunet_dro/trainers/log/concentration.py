@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nnunet_dro import sampling
 from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.log.epoch_log import Row
+from nnunet_dro.trainers.options import trainer_told_by
 
 #: Below this share of effective cases a training is warned of.
 _SMALL_SHARE = 0.1
@@ -130,7 +131,7 @@ def _warning_of_neglected(
         share_of_draws = f"{100 * _recent(rows, name):.1f} % of the draws"
         descriptions.append(f"{group} ({share_of_cases}, {share_of_draws})")
         column = group.partition("=")[0]
-        trainers.add(f"nnUNetTrainerIW_{column}")
+        trainers.add(trainer_told_by(column))
 
     return (
         f"WARNING: the hard cases are not the rare ones. In the last {_N_RISING} epochs draws were "

@@ -3,7 +3,12 @@
 An example is `nnUNetTrainerDRO_beta10_20epochs`.
 """
 
-from nnunet_dro.trainers.options.by_groups import GroupDROOptions, GroupOptions, IWOptions
+from nnunet_dro.trainers.options.by_groups import (
+    GroupDROOptions,
+    GroupOptions,
+    IWOptions,
+    trainer_told_by,
+)
 from nnunet_dro.trainers.options.by_hardness import DROOptions, HWSOptions
 from nnunet_dro.trainers.options.by_smoothing import GILSOptions, LSOptions
 from nnunet_dro.trainers.options.forms import OPTIONS
@@ -35,4 +40,5 @@ __all__ = [
     "Option",
     "TrainerOptions",
     "options_from_name",
+    "trainer_told_by",
 ]

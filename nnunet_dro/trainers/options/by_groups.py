@@ -1,6 +1,7 @@
 """Options of the trainers that draw by groups of cases."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,13 @@ from numpy.typing import NDArray
 from nnunet_dro import sampling
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.trainers.options.by_hardness import DROOptions
-from nnunet_dro.trainers.options.settings import HardnessOptions, History, Idle, TrainerOptions
+from nnunet_dro.trainers.options.settings import (
+    HardnessOptions,
+    History,
+    Idle,
+    TrainerOptions,
+    options_from_name,
+)
 
 #: Characters that one file system or another does not take in the name of a folder; nnU-Net names
 #: folders after trainers.
@@ -118,3 +125,26 @@ class IWOptions(GroupOptions):
             share=self.share,
             exploration=DROOptions.exploration,
         )
+
+
+def trainer_told_by(column: str) -> str:
+    """The trainer that draws every group of a column equally often.
+
+    Where a trainer's name cannot contain the column, it says that the column has to be renamed.
+
+    Example:
+        >>> trainer_told_by("centre")
+        'nnUNetTrainerIW_centre'
+        >>> trainer_told_by("slice/mm")[:65]
+        'nnUNetTrainerIW_<new name> (first rename the column `slice/mm` of'
+    """
+    base = "nnUNetTrainerIW"
+    name = f"{base}_{column}"
+    # An option in the name of a column is read as one.
+    with suppress(ValueError):
+        if options_from_name(name, base=base, kind=IWOptions).column == column:
+            return name
+    return (
+        f"{base}_<new name> (first rename the column `{column}` of cases.csv, because no trainer's "
+        "name can contain it)"
+    )

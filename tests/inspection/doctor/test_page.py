@@ -56,6 +56,7 @@ def concluded(fold, measured, strata, *, n_epochs=1000, of_images=1.0) -> Answer
         history=None,
         draws_of_images=np.ones(n_training) * of_images,
         length=(n_epochs, 250),
+        trained_with="nnUNetTrainer",
     )
 
 
@@ -113,7 +114,11 @@ def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
     assert "Note: The training is short: 1,000 iterations" in text
     assert "nnUNetTrainerDRO_4epochs" in text
 
-    answer = replace(answer, fold=replace(answer.fold, trainer=answer.trainer))
+    answer = replace(
+        answer,
+        fold=replace(answer.fold, trainer=answer.trainer),
+        trained_with=answer.trainer,
+    )
     assert "This is nnUNetTrainerDRO already. Look at the hardest cases" in printed(answer)
     assert "nnUNetv2_train" not in printed(answer), "it would begin this very training anew"
 
@@ -122,6 +127,29 @@ def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
 
     (answer.fold.folder / "hardness.csv").write_text("epoch,case,loss,probability,draws\n")
     assert "nnunet-dro suspects" in printed(answer_of(TABLES["A few outliers"], tmp_path))
+
+
+def test_a_training_by_an_earlier_rule_of_the_same_name_is_no_robust_one_already(tmp_path):
+    answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path)
+    answer = replace(
+        answer,
+        fold=replace(answer.fold, trainer=answer.trainer),
+        trained_with="nnUNetTrainerDRO_earned0.5",
+    )
+
+    text = printed(answer)
+
+    assert "already" not in text
+    assert "-tr nnUNetTrainerDRO\n" in text
+    assert "to nnUNetTrainerDRO_earned0.5__nnUNetPlans__2d." in text, "it would be trained over"
+
+
+def test_a_column_that_no_trainer_can_name_is_to_be_renamed(tmp_path):
+    table = cases(a=LEVEL, rare={"training": around(0.05, 8)})
+    text = printed(answer_of(table, tmp_path, column="share0.5"))
+
+    assert "nnUNetTrainerIW_share0.5" not in text
+    assert "(first rename the column `share0.5` of cases.csv, because no trainer's name" in text
 
 
 def test_where_the_default_ignores_the_hardest_it_is_not_recommended(tmp_path):
