@@ -1,7 +1,7 @@
 """The trainers and their options in words: as tables, and what one name means."""
 
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -115,12 +115,11 @@ def _summary(base: str) -> str:
 
 def _defaults(options: TrainerOptions) -> list[str]:
     """The options that are at a default that has an effect, as a name would write them."""
-    defaults = {field.name: field.default for field in fields(options)}
     named_fields = {option.field for option in options.given_options()}
 
     words = []
     for option in options.known_options():
-        default = defaults[option.field]
+        default = options.value_in_effect(option.field)
         if option.field not in named_fields and _has_effect(options, option.field, default):
             words.append(option.write(default))
     return words

@@ -23,6 +23,10 @@ def test_a_name_is_explained_option_by_option():
     assert "memory0.9" not in defaults_of("nnUNetTrainerHWS"), (
         "its hardness is the loss of one patch"
     )
+    assert "beta100" in defaults_of("nnUNetTrainerDRO_chi2")
+    assert "beta100" not in defaults_of("nnUNetTrainerDRO_betaauto_chi2"), "it is estimated"
+    assert "earned0.5" in defaults_of("nnUNetTrainerDRO_IS")
+    assert "earned0.5" not in defaults_of("nnUNetTrainerDRO_share0.5_IS")
     assert "clip0.1to10" in defaults_of("nnUNetTrainerDRO_share0.5_IS")
     assert "clip0.1to10" not in defaults_of("nnUNetTrainerDRO"), "it has no weights to clip"
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,6 +179,14 @@ class DROOptions(HWSOptions):
         words = [option.word for field in choices for option in self.given_options(field)]
         return next(iter(words), None)
 
+    def value_in_effect(self, field: str) -> Any:
+        """See `TrainerOptions`; ``chi2`` has a beta of its own, and ``IS`` an earned share."""
+        if field == "beta" and self.beta is None and self._first_given(_RULES) == "chi2":
+            return _BETA
+        if field == "earned" and self._first_given(_RULES + _SHARES) == "IS":
+            return EARNED
+        return super().value_in_effect(field)
+
     @property
     def cap_of_kinds(self) -> float:
         """See `TrainerOptions`; 1 where another rule than ``hardest`` decides."""
@@ -194,17 +202,16 @@ class DROOptions(HWSOptions):
         It is the rule before it has followed any losses.
         """
         rule = self._first_given(_RULES)
-        if rule == "chi2" and self.beta is None:
-            return sampling.Chi2(_BETA)
+        if rule == "chi2":
+            return sampling.Chi2(self.value_in_effect("beta"))
         if rule is not None:
             return super().rule(groups)
 
         if self.share is not None:
             return sampling.KLBall(0.0, self.share)
-        if self.earned is not None:
-            return sampling.EarnedBall(0.0, self.earned)
-        if self.importance_sampling:
-            return sampling.EarnedBall(0.0, EARNED)
+        earned = self.value_in_effect("earned")
+        if earned is not None:
+            return sampling.EarnedBall(0.0, earned)
         if rarity is not None and self.hardest == 0:
             return sampling.ByWeight(rarity)
         return sampling.Hardest(self.hardest, base=rarity)

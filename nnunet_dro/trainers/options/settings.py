@@ -139,6 +139,10 @@ class TrainerOptions:
         """How the losses of the cases are collected."""
         return History()
 
+    def value_in_effect(self, field: str) -> Any:
+        """The value that counts for a field: where it is None, another option may stand for one."""
+        return getattr(self, field)
+
     @property
     def validation_iterations(self) -> int:
         """Validation iterations per epoch, in nnU-Net's proportion to the training iterations."""
