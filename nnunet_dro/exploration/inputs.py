@@ -21,7 +21,7 @@ from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, pars
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.exploration.words import WORDS
-from nnunet_dro.files.case_table import attributes_of, read_cases_of
+from nnunet_dro.files.case_table import attributes_of, notes_on_decimal_commas, read_cases_of
 from nnunet_dro.naming import name_some
 
 #: What `--by auto:size` and the like begin with.
@@ -203,6 +203,8 @@ def _add(
     in_thirds: bool,
 ) -> None:
     """Add the strata of a column, in thirds if wanted and it has many numbers."""
+    if in_thirds:
+        notes += notes_on_decimal_commas(part.column, table[part.column])
     if in_thirds and has_many_numbers(table[part.column].tolist()):
         part = Part(part.column, n_quantiles=3)
 

@@ -29,6 +29,9 @@ _MOST_STRATA = 10  # The most strata of a column that divides the cases where no
 #: Entries that mean that a value is unknown.
 EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
 
+#: A number, with a decimal point or a decimal comma.
+_DECIMAL = re.compile(r"[+-]?\d+([.,]\d+)?")
+
 #: Columns that can name the cases; the first one that the table has does so.
 _IDENTIFIERS = ("case", "case_id", "participant_id")
 
@@ -137,6 +140,7 @@ def _read_xlsx(path: Path) -> list[list[str]]:
             sheet = pd.read_excel(
                 path, header=None, dtype=object, na_filter=False, engine="openpyxl"
             )
+            not_computed = _formulas_without_value(path)
     except ImportError as error:
         raise ValueError(
             "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
@@ -144,7 +148,31 @@ def _read_xlsx(path: Path) -> list[list[str]]:
     # openpyxl lets through whatever unzipping and XML raise on a damaged file.
     except Exception as error:
         raise ValueError(f"it is not a complete spreadsheet ({error})") from error
+
+    if not_computed:
+        raise ValueError(
+            f"formulas were never computed ({name_some(not_computed, at_most=3)}). Open it in a "
+            "spreadsheet program, which computes them"
+        )
     return [_texts(row) for row in sheet.itertuples(index=False)]
+
+
+def _formulas_without_value(path: Path) -> list[str]:
+    """The cells of the first sheet with formulas that no spreadsheet program has computed."""
+    from openpyxl import load_workbook  # type: ignore[import-untyped]
+
+    cells = []
+    sheets = []
+    for data_only in (True, False):
+        book = load_workbook(path, read_only=True, data_only=data_only)
+        sheets.append(book.worksheets[0].iter_rows())
+    for row_of_values, row in zip(*sheets, strict=True):
+        for value, cell in zip(row_of_values, row, strict=True):
+            # A formula whose result is an empty text has the type of text.
+            is_formula = cell.data_type == "f"
+            if is_formula and value.value is None and value.data_type == "n":
+                cells.append(str(cell.coordinate))
+    return cells
 
 
 def _read_json(path: Path) -> list[list[str]]:
@@ -311,22 +339,39 @@ def attributes_of(table: pd.DataFrame) -> list[str]:
 
 
 def notes_on_spelling(column: str, entries: Iterable[str]) -> list[str]:
-    """A note where entries that count as different may mean the same, as A and a, or 1 and 1.0.
+    """Notes where entries may mean something else than they count as.
+
+    They may mean the same though they count as different, as A and a, or 1 and 1.0, or be numbers
+    with a decimal comma.
 
     Example:
         >>> notes_on_spelling("centre", ["Bonn", "bonn", "Lyon", "1", "01", "1.0"])[0][:71]
         'centre has entries that may mean the same: 01 = 1 = 1.0, Bonn = bonn. T'
     """
     spellings: dict[str, list[str]] = {}
-    for entry in sorted(set(entries) - {MISSING}):
+    different = sorted(set(entries) - {MISSING})
+    for entry in different:
         spellings.setdefault(_meaning(entry), []).append(entry)
 
+    notes = []
     alike = [" = ".join(words) for words in spellings.values() if len(words) > 1]
-    if not alike:
+    if alike:
+        notes.append(
+            f"{column} has entries that may mean the same: {name_some(alike)}. They count as "
+            "different ones. If they are not, write them alike in the case table."
+        )
+    return notes + notes_on_decimal_commas(column, different)
+
+
+def notes_on_decimal_commas(column: str, entries: Iterable[str]) -> list[str]:
+    """A note where all entries of a column are numbers, some of which have a decimal comma."""
+    numbers = sorted(set(entries) - {MISSING})
+    with_comma = [entry for entry in numbers if "," in entry]
+    if not with_comma or not all(map(_DECIMAL.fullmatch, numbers)):
         return []
     return [
-        f"{column} has entries that may mean the same: {name_some(alike)}. They count as "
-        "different ones. If they are not, write them alike in the case table."
+        f"{column} has numbers with a decimal comma ({name_some(with_comma, at_most=3)}), which "
+        "count as text. Write them with a decimal point in the case table."
     ]
 
 

@@ -130,7 +130,7 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
 def _are_measured(groups: set[str]) -> bool:
     """Whether the entries of a column are numbers, and not the names of groups."""
     names = sorted(groups - {MISSING})
-    column = pd.Series(names)
+    column = pd.Series(names, dtype=object).str.replace(",", ".")
     numbers = pd.to_numeric(column, errors="coerce")
     if not numbers.notna().all():
         return False

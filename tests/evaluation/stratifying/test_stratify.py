@@ -1,5 +1,7 @@
 import json
+import re
 import sys
+import zipfile
 from collections import Counter
 
 import openpyxl
@@ -199,6 +201,22 @@ def test_damaged_spreadsheets_and_other_endings_are_refused_in_one_line(table_of
         ValueError, match=r"end in \.csv, \.tsv, \.xlsx or \.json, got '.*cases\.ods'"
     ):
         table_of(content, "cases.ods")
+
+
+def test_formulas_that_were_never_computed_are_not_missing_values(sheet_of, tmp_path):
+    with pytest.raises(ValueError, match=r"formulas were never computed \(B2\)\. Open it"):
+        sheet_of(["case", "age"], ["a", "=2*3"])
+
+    # What Excel writes where the result of a formula is an empty text.
+    path = tmp_path / "cases.xlsx"
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name).decode() for name in book.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = re.sub('<c r="B2">(<f>.*?</f>)', r'<c r="B2" t="str">\1', parts[sheet])
+    with zipfile.ZipFile(path, "w") as book:
+        for name, text in parts.items():
+            book.writestr(name, text)
+    assert read_cases(path)["age"].tolist() == ["missing"]
 
 
 def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
@@ -447,3 +465,12 @@ def test_entries_that_may_mean_the_same_are_noted_column_by_column():
     ]
     assert notes_on_entries(table(site=["A1", "A10", "B1", "10", "1"]), ["site"]) == []
     assert notes_on_entries(None, []) == []
+
+
+def test_numbers_with_a_decimal_comma_are_noted_and_no_other_commas():
+    of_cases = table(volume=["1,5", "2", "missing", "-3,25"], city=["1,5", "Köln, Süd", "2", "3"])
+
+    assert notes_on_entries(of_cases, ["volume", "city"]) == [
+        "volume has numbers with a decimal comma (-3,25, 1,5), which count as text. Write them "
+        "with a decimal point in the case table."
+    ]

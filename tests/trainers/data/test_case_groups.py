@@ -164,6 +164,7 @@ def test_columns_of_a_few_groups_are_watched(trainer, preprocessed_table):
     [
         (["512", "584", "1024", "2144"], False),
         (["0.5", "1.5"], False),
+        (["0,5", "1,5"], False),
         (["1", "2", "3", "4", "5", "6"], False),
         (["missing", "700"], False),
         (["0", "1", "2", "3", "4"], True),
