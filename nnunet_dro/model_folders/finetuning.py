@@ -165,7 +165,7 @@ def _source_model(path: Path, checkpoint: Mapping[str, Any], model_folder: Path)
         source=Source(
             checkpoint["trainer_name"],
             str(path.absolute()),
-            int(checkpoint.get("current_epoch", 0)),
+            checkpoint.get("current_epoch"),
             digest_of(weights),
         ),
         weights=weights,

@@ -20,6 +20,7 @@ from nnunet_dro.nnunet.folders import (
     PLANS_JSON,
     described_model,
     folds_in,
+    settings_of,
 )
 from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
@@ -132,6 +133,8 @@ def share_model(
         )
 
     model = ["-d", dataset_name, "-c", configuration, "-p", plans["plans_name"]]
+    if settings_of(plans, configuration).get("previous_stage"):
+        model += ["-prev_stage_predictions", "PREDICTIONS_OF_THE_STAGE_BEFORE"]
     return SharedModel(output, folder, _prediction(model, shared_folds, checkpoint), left_out)
 
 

@@ -122,11 +122,12 @@ class Source:
 
     trainer: str  # name of its trainer
     checkpoint: str  # path of its checkpoint when the training was started
-    epochs: int  # number of epochs it had been trained for
+    epochs: int | None  # number of epochs it had been trained for; a shared model does not say
     digest: str  # digest of its weights, see `digest_of`
 
     def __str__(self) -> str:
-        return f"{self.trainer} after {self.epochs} epochs ({self.checkpoint})"
+        after = "" if self.epochs is None else f" after {self.epochs} epochs"
+        return f"{self.trainer}{after} ({self.checkpoint})"
 
     def state(self) -> dict[str, Any]:
         """Entry of the state of a checkpoint that says where the training was started from."""

@@ -169,6 +169,16 @@ def test_command_says_what_it_left_out_and_how_to_predict(model, tmp_path):
     assert lines[-2].strip() == predict
 
 
+def test_the_second_stage_of_a_cascade_is_predicted_with_the_first(model, tmp_path):
+    folder = model()
+    plans = {**PLANS, "configurations": {"2d_small": {"previous_stage": "3d_lowres"}}}
+    (folder / "plans.json").write_text(json.dumps(plans))
+
+    lines = done(share(folder, "-o", tmp_path / "model.zip")).stdout.splitlines()
+
+    assert " -prev_stage_predictions PREDICTIONS_OF_THE_STAGE_BEFORE " in lines[-2]
+
+
 def test_folds_and_checkpoint_can_be_chosen(model, tmp_path):
     folder = model(folds=("0", "1", "all"))
     for fold in ("0", "1", "all"):

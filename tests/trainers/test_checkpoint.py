@@ -3,6 +3,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from nnunetv2.run.run_training import maybe_load_checkpoint
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-from nnunet_dro.trainers.checkpoint import check_resumed, recorded_options
+from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
 from nnunet_dro.trainers.registry import parse_trainer_name, trained_with
 from tests.trainers.draws import largest_file
@@ -244,6 +245,13 @@ def test_a_training_of_version_0_3_goes_on_by_the_name_that_the_error_says(chang
 @pytest.mark.parametrize("name", ["nnUNetTrainer", "nnUNetTrainerDRO", "nnUNetTrainerIW_site"])
 def test_a_checkpoint_that_says_nothing_of_options_has_the_trainer_of_its_name(name):
     assert trained_with({"trainer_name": name}) == name
+
+
+def test_a_source_says_its_epochs_where_it_knows_them():
+    trained = Source("nnUNetTrainer", "a.pth", 2, "")
+
+    assert str(trained) == "nnUNetTrainer after 2 epochs (a.pth)"
+    assert str(replace(trained, epochs=None)) == "nnUNetTrainer (a.pth)", "a shared model"
 
 
 def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
