@@ -163,7 +163,15 @@ class HardnessWeighted(_Trainer):
         )
         self.beginning.restore()
         self.estimate_beta()
-        for line in lines_before(table, self.loss, self.options, cases=cases, fold=self.fold):
+        lines = lines_before(
+            table,
+            self.loss,
+            self.options,
+            cases=cases,
+            fold=self.fold,
+            batch_size=int(loader.batch_size),
+        )
+        for line in lines:
             self.print_to_log_file(line)
 
         # nnU-Net has already started its workers, which draw uniformly.

@@ -252,6 +252,17 @@ def test_a_fold_with_one_training_case_warns_and_trains(start, project):
     assert trainer.hardness_log.table.probabilities().tolist() == [1.0]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_limited"),
+    [("HWS_beta10", True), ("HWS_beta10_replace", False), ("DRO_beta0", False)],
+)
+def test_what_distinct_cases_leave_of_the_draws_is_said(start, name, is_limited):
+    trainer, _ = start(f"nnUNetTrainer{name}", "2d_small")
+
+    said = "No case is drawn more than 1.3 times as often as by chance"
+    assert (said in log_of(trainer)) == is_limited
+
+
 def test_scalars_go_to_the_other_loggers(start):
     class Recorder:
         def __init__(self):

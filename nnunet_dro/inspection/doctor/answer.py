@@ -20,7 +20,7 @@ from nnunet_dro.inspection.doctor.rules import FEWEST_CASES, Diagnosis, Finding,
 from nnunet_dro.naming import count
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.nnunet.training import training_seconds
-from nnunet_dro.sampling import Hardest, effective_cases, with_exploration
+from nnunet_dro.sampling import Hardest, effective_cases, expected_draws, with_exploration
 from nnunet_dro.sampling.spread import Spread
 from nnunet_dro.trainers.options import DROOptions
 
@@ -71,7 +71,7 @@ def loss_spread(losses: Sequence[Sequence[float]]) -> LossSpread:
 class DefaultDraws:
     """The draws of `nnUNetTrainerDRO` from the network that was examined."""
 
-    probabilities: FloatArray  # of each case in one draw
+    probabilities: FloatArray  # share of each case in the draws
     part: float  # of the draws, for the hardest cases; 0 where next to nothing is found of them
 
     @property
@@ -80,12 +80,16 @@ class DefaultDraws:
         return effective_cases(self.probabilities)
 
 
-def default_draws(hardness: FloatArray, draws_of_images: FloatArray) -> DefaultDraws:
+def default_draws(
+    hardness: FloatArray, draws_of_images: FloatArray, *, batch_size: int
+) -> DefaultDraws:
     """The draws of cases of this hardness and with these images.
 
     Args:
         hardness: Pooled losses, shape (n,). What is not finite counts as the mean of the rest.
         draws_of_images: How often each is drawn for its image, relative to chance, shape (n,).
+        batch_size: Number of cases in a batch, which are distinct: none has a larger share of the
+            draws than that of one place.
     """
     options = DROOptions()
     is_finite = np.isfinite(hardness)
@@ -93,7 +97,8 @@ def default_draws(hardness: FloatArray, draws_of_images: FloatArray) -> DefaultD
     filled = np.where(is_finite, hardness, mean)
 
     rule = Hardest(options.hardest, base=draws_of_images).following(filled)
-    probabilities = with_exploration(rule.probabilities(filled), epsilon=options.exploration)
+    unlimited = with_exploration(rule.probabilities(filled), epsilon=options.exploration)
+    probabilities = expected_draws(unlimited, size=batch_size) / batch_size
     return DefaultDraws(probabilities, rule.now.part * rule.now.earned)
 
 
@@ -208,7 +213,7 @@ class Answer:
         return share_of_cases, share_of_draws
 
 
-def conclude(
+def conclude(  # noqa: PLR0913 - what is known of a training
     fold: Fold,
     table: pd.DataFrame,
     strata: pd.DataFrame,
@@ -218,6 +223,7 @@ def conclude(
     draws_of_images: FloatArray,
     length: tuple[int, int],
     trained_with: str,
+    batch_size: int,
 ) -> Answer:
     """Apply the rules to the measurements.
 
@@ -231,6 +237,7 @@ def conclude(
             relative to chance.
         length: Number of epochs, and of iterations per epoch.
         trained_with: The name that stands now for the trainer of the training.
+        batch_size: Number of cases in a batch.
     """
     is_training = (table["set"] == TRAINING).to_numpy()
     patches = table[is_training].filter(regex=f"^{LOSS}").astype(np.float64)
@@ -249,7 +256,7 @@ def conclude(
     share = np.full(len(table), np.nan)
     if np.isfinite(hardness).any():
         spread = loss_spread(history)
-        draws = default_draws(hardness, draws_of_images)
+        draws = default_draws(hardness, draws_of_images, batch_size=batch_size)
         share[is_training] = draws.probabilities
 
     n_iterations = math.prod(length)

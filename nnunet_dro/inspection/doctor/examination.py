@@ -231,6 +231,7 @@ def examine(  # noqa: PLR0913 - the options of the command
         draws_of_images=draws_of_images,
         length=model.length,
         trained_with=model.trained_with,
+        batch_size=model.batch_size,
     )
     write_files(output, {PAGE_FILE: doctor_html(answer)})
     return answer, output / PAGE_FILE

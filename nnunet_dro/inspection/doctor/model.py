@@ -87,6 +87,11 @@ class FinishedModel:
         """Number of epochs of the training, and of its iterations per epoch."""
         return int(self.trainer.num_epochs), int(self.trainer.num_iterations_per_epoch)
 
+    @property
+    def batch_size(self) -> int:
+        """Number of cases in a batch."""
+        return int(self._loader.batch_size)
+
     def n_voxels(self, case: str) -> int:
         """Size of a preprocessed case."""
         with _readable(f"{self.trainer.preprocessed_dataset_folder}, case {case}"):

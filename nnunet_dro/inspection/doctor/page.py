@@ -130,7 +130,7 @@ def _spread(answer: Answer) -> list[Block]:
     if draws is not None:
         effective = f"{draws.effective:.0f} of {answer.diagnosis.n_training}"
         rows.append((f"Effective cases of {answer.trainer}", effective))
-        rows.append(("What goes to the hardest", f"{draws.part:.0%} of the draws"))
+        rows.append(("What goes to the hardest", f"up to {draws.part:.0%} of the draws"))
     about = (
         "Standard deviations of nnU-Net's loss of augmented patches of the training cases. "
         "Hardness weighted sampling can only find what differs between cases."

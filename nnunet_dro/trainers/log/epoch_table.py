@@ -14,7 +14,10 @@ from nnunet_dro.trainers.log.epoch_log import Row, entry, write_rows
 #: What each column means, in their order; those of groups come after them.
 COLUMNS = {
     "epoch": "Number of the epoch, from 0 as in nnU-Net.",
-    "effective_cases": "exp(entropy) of the probabilities of the draws at the end of the epoch.",
+    "effective_cases": (
+        "exp(entropy) of the probabilities at the end of the epoch, those of a single draw: in "
+        "large batches of few cases, which are distinct, more are effective."
+    ),
     "clipped_share": (
         "Share of the epoch's importance weights that hit the clip; empty without such weights."
     ),

@@ -1,17 +1,20 @@
 """What nnU-Net's log says of the draws before a training, at its start and at its end."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.sampling import ByWeight, EarnedBall, Hardest, HardnessTable, Rule
+from nnunet_dro.sampling import UNIFORM, ByWeight, EarnedBall, Hardest, HardnessTable, Rule
 from nnunet_dro.sampling.learning import learnt
 from nnunet_dro.trainers.options import TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 
 #: Number of cases of which nothing is found that the last line names, hardest first.
 _N_NAMED = 3
+#: The rules of `nnUNetTrainerDRO` draw no case more times as often as by chance than this.
+_NOTABLE_LIMIT = 8
 
 
 def lines_before(
@@ -21,8 +24,9 @@ def lines_before(
     *,
     cases: Sequence[str],
     fold: int | str,
+    batch_size: int,
 ) -> list[str]:
-    """Warnings of draws that would change nothing, each of which says what to do.
+    """Warnings of draws that would change nothing or little, each of which says what to do.
 
     Args:
         table: The table that cases are drawn from.
@@ -30,6 +34,7 @@ def lines_before(
         options: The options of its trainer.
         cases: The training cases.
         fold: The fold that they are of.
+        batch_size: Number of cases in a batch.
     """
     lines = []
     words = {EarnedBall: "earned", Hardest: "hardest"}
@@ -45,7 +50,23 @@ def lines_before(
             f"WARNING: fold {fold} has one training case, {cases[0]}. With a single case, hardness "
             f"weighted sampling {effect}."
         )
+    elif table.rule != UNIFORM or options.auto_beta:
+        lines += _of_distinct_cases(table, batch_size)
     return lines
+
+
+def _of_distinct_cases(table: HardnessTable, batch_size: int) -> list[str]:
+    """How much more often a case can be drawn where batches are large for so few cases."""
+    n_cases = len(table)
+    most_in_a_batch = math.ceil(batch_size / n_cases)
+    most = most_in_a_batch * n_cases / batch_size
+    if table.replace or most >= _NOTABLE_LIMIT:
+        return []
+    return [
+        f"No case is drawn more than {most:.1f} times as often as by chance, whatever its "
+        f"probability: {n_cases} fill batches of {batch_size}, and those of a batch are distinct. "
+        "The option `replace` lifts this limit."
+    ]
 
 
 def _of_losses_never_learnt(word: str, loss: HardnessWeightedLoss, hardness: str) -> list[str]:

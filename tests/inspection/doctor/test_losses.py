@@ -38,7 +38,7 @@ def test_draws_are_those_of_the_default_trainer(of_rare):
     table = HardnessTable([str(n) for n in range(50)], rule=rule, exploration=options.exploration)
     table.update(np.arange(50), hardness)
 
-    draws = default_draws(hardness, images)
+    draws = default_draws(hardness, images, batch_size=2)
 
     np.testing.assert_allclose(draws.probabilities, table.probabilities(), rtol=1e-6)
     assert draws.part == pytest.approx(0.2)
@@ -46,9 +46,9 @@ def test_draws_are_those_of_the_default_trainer(of_rare):
 
 def test_draws_of_equal_or_unknown_hardness_are_uniform():
     by_chance = np.ones(3)
-    unknown = default_draws(np.array([0.5, 0.5, math.nan]), by_chance)
-    nothing_found = default_draws(np.array([0.1, -0.9, -0.8]), by_chance)
-    harder = default_draws(np.array([-0.8, -0.4, math.nan]), by_chance).probabilities
+    unknown = default_draws(np.array([0.5, 0.5, math.nan]), by_chance, batch_size=1)
+    nothing_found = default_draws(np.array([0.1, -0.9, -0.8]), by_chance, batch_size=1)
+    harder = default_draws(np.array([-0.8, -0.4, math.nan]), by_chance, batch_size=1).probabilities
 
     assert unknown.probabilities == pytest.approx(1 / 3)
     assert nothing_found.probabilities == pytest.approx(1 / 3)

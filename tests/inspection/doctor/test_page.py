@@ -45,7 +45,7 @@ def answer_of(
     return concluded(Fold.of(path), measured, strata, n_epochs=n_epochs)
 
 
-def concluded(fold, measured, strata, *, n_epochs=1000, of_images=1.0) -> Answer:
+def concluded(fold, measured, strata, *, n_epochs=1000, of_images=1.0, batch_size=2) -> Answer:
     """The answer where all images are of one kind, unless ``of_images`` says how often they come."""
     n_training = int((measured["set"] == "training").sum())
     return conclude(
@@ -57,6 +57,7 @@ def concluded(fold, measured, strata, *, n_epochs=1000, of_images=1.0) -> Answer
         draws_of_images=np.ones(n_training) * of_images,
         length=(n_epochs, 250),
         trained_with="nnUNetTrainer",
+        batch_size=batch_size,
     )
 
 
@@ -176,6 +177,11 @@ def test_where_the_default_ignores_the_hardest_it_is_not_recommended(tmp_path):
     assert "site) gets 46 % of these draws, with 12 % of the cases." in printed(rare), (
         "a rare kind of images is drawn more often though nothing is found of it"
     )
+    # 8 of 34 places are those of the 8 cases, for cases of a batch are distinct.
+    in_large_batches = concluded(
+        answer.fold, measured, answer.strata, of_images=times_as_often, batch_size=34
+    )
+    assert "site) gets 24 % of these draws, with 12 % of the cases." in printed(in_large_batches)
 
 
 def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
