@@ -61,12 +61,35 @@ def test_a_spread_that_has_to_shrink_is_no_loss_that_is_allowed():
     (sentence,) = requirement_sentences(
         required("pathology=rare iqr_difference<=0.1pt n>=12"), "DRO"
     )
-    assert sentence == "As required: IQR in rare not worse by more than 0.1 points."
+    assert sentence == "As required: IQR in rare not worse by more than 0.1 points in these cases."
 
     (sentence,) = requirement_sentences(
         required("pathology=rare iqr_difference<=-0pt n>=12"), "DRO"
     )
     assert "worse" not in sentence
+
+
+# The better end of the interval, and a loss that is asked for, exclude no loss.
+@pytest.mark.parametrize(
+    "requirement", ["mean_difference_high_t>=-5pt", "typical_difference<=-1pt"]
+)
+def test_only_what_limits_a_loss_says_that_no_more_is_lost(requirement):
+    (sentence,) = requirement_sentences(
+        required(f"pathology=common {requirement}", loss=0.04), "DRO"
+    )
+    assert sentence.startswith("As required: ")
+    assert "common −4." in sentence
+    assert "not worse" not in sentence
+
+
+def test_a_bound_of_the_loss_is_not_confused_with_the_loss_of_these_cases():
+    requirements = ("mean_difference_low_t>=-8pt", "mean_difference>=-6pt")
+    texts = [f"pathology=common {requirement}" for requirement in requirements]
+    (sentence,) = requirement_sentences(required(*texts, loss=0.04), "DRO")
+    assert sentence == (
+        "As required: common not worse by more than 8 points, "
+        "common not worse by more than 6 points in these cases."
+    )
 
 
 def test_an_unmet_requirement_is_in_a_sentence_of_its_own():
@@ -242,7 +265,7 @@ def test_no_difference_of_half_a_point_is_half_of_everything():
     assert [outcome.passed for outcome in asked.outcomes] == [False, True]
 
     (sentence,) = requirement_sentences(required("pathology=common mean_difference>=-1pt"), "DRO")
-    assert sentence == "As required: common not worse by more than 1 point."
+    assert sentence == "As required: common not worse by more than 1 point in these cases."
 
 
 def test_a_percentile_of_few_pairs_cannot_tell():

@@ -1,13 +1,14 @@
 """What the margin and the requirements of a comparison say of its differences."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.judging.outcomes import Outcome
-from nnunet_dro.evaluation.judging.subjects import BY_T
+from nnunet_dro.evaluation.judging.subjects import BY_T, GUARANTEED
 from nnunet_dro.evaluation.judging.verdicts import (
     BETTER,
     CANNOT_TELL,
@@ -20,12 +21,20 @@ from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
-from nnunet_dro.evaluation.statistics.columns import GUARANTEED_DIFFERENCE, STATISTICS, n_units
+from nnunet_dro.evaluation.statistics.columns import (
+    GUARANTEED_DIFFERENCE,
+    STATISTICS,
+    n_units,
+    unit_of,
+)
 from nnunet_dro.evaluation.statistics.intervals import least_loss_excluded
 
 #: What differences are of, in headings.
 _TITLES = {name: statistic.title for name, statistic in STATISTICS.items()}
 _TITLES["typical"] = "typical difference"
+
+#: What ends the name of a bound, or of the lowest or the highest difference of two trainings.
+_END = re.compile("_(low|high)(?:est)?(?:_guaranteed)?$")
 
 #: What tells the row of a difference from others.
 _PLACE = ("method", "attribute", "stratum", "label", "metric")
@@ -138,9 +147,10 @@ def requirement_sentences(comparison: Comparison, method: str) -> list[str]:
     """Which requirements on the differences of a method are met, not met, or left open.
 
     They are up to three sentences, such as "As required: rare +8.0 (surely from +3.0 to +13.0),
-    common not worse by more than 5 points." Requirements on other numbers than differences are not
-    in them. Several requirements on one difference count as one: it is as required if all of them
-    are met.
+    common not worse by more than 5 points." Where a requirement is on a difference as it is, and on
+    no bound of it, no more is said than that it is so "in these cases". Requirements on other
+    numbers than differences are not in them. Several requirements on one difference, or on its
+    bounds, count as one: it is as required if all of them are met.
     """
     phrases: dict[str, list[str]] = {MET: [], NOT_MET: [], CANNOT_TELL: []}
     places_of_losses: dict[str, list[str]] = defaultdict(list)
@@ -152,8 +162,10 @@ def requirement_sentences(comparison: Comparison, method: str) -> list[str]:
         strictest = max(decisive, key=_least_gain)
         judged = _judged(strictest, comparison)
         largest_loss = -_least_gain(strictest)
-        if word == MET and largest_loss > 0:
+        if word == MET and largest_loss > 0 and _limits_loss(strictest):
             amount = fmt.amount(fmt.scaled(largest_loss, judged.metric), judged.metric)
+            if _is_estimate(strictest):
+                amount += f" in these {unit_of(judged.row)}s"
             places_of_losses[amount].append(judged.place)
         else:
             phrases[word].append(say("judged", of=judged))
@@ -165,24 +177,42 @@ def requirement_sentences(comparison: Comparison, method: str) -> list[str]:
 
 
 def _by_difference(comparison: Comparison, method: str) -> list[list[Outcome]]:
-    """The outcomes of a method's requirements, those on one difference together."""
-    outcomes_of_differences: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
+    """The outcomes of a method's requirements, those on one difference, or its bounds, together."""
+    outcomes_of_differences: dict[tuple[object, ...], list[Outcome]] = defaultdict(list)
     for outcome in comparison.outcomes:
         statistic = _statistic(outcome)
         is_on_difference = "_difference" in outcome.requirement.statistic and statistic in _TITLES
         if outcome.method == method and is_on_difference:
-            difference = (*_place(outcome), statistic)
+            difference = (*_place(outcome), statistic, _is_estimate(outcome))
             outcomes_of_differences[difference].append(outcome)
     return list(outcomes_of_differences.values())
 
 
 def _least_gain(outcome: Outcome) -> float:
     """The least gain that a requirement asks for; negative where a loss is allowed."""
-    metric = fmt.metric_named(outcome.metric)
-    statistic = STATISTICS.get(_statistic(outcome), STATISTICS["mean"])
     bound = outcome.requirement.bound.value
+    return bound if _more_is_better(outcome) else -bound
 
-    return bound if statistic.more_is_better(metric) else -bound
+
+def _more_is_better(outcome: Outcome) -> bool:
+    statistic = STATISTICS.get(_statistic(outcome), STATISTICS["mean"])
+    return statistic.more_is_better(fmt.metric_named(outcome.metric))
+
+
+def _is_estimate(outcome: Outcome) -> bool:
+    """Whether a requirement is on a difference as it is in these cases, and on no bound of it."""
+    return not outcome.requirement.column.endswith(("_low", "_high", GUARANTEED))
+
+
+def _limits_loss(outcome: Outcome) -> bool:
+    """Whether a requirement says how much is lost at most.
+
+    One on the better end of an interval does not, nor one that asks for a loss.
+    """
+    worse_end = "low" if _more_is_better(outcome) else "high"
+    requirement = outcome.requirement
+    end = _END.search(requirement.column)
+    return requirement.end == worse_end and (end is None or end[1] == worse_end)
 
 
 def _statistic(outcome: Outcome) -> str:
