@@ -27,7 +27,7 @@ from nnunet_dro.evaluation.comparing.comparison_table import (
 from nnunet_dro.evaluation.comparing.method_tables import scores_of_methods, strata_of_methods
 from nnunet_dro.evaluation.comparing.one_sided import lacking_values
 from nnunet_dro.evaluation.comparing.options import CompareOptions
-from nnunet_dro.evaluation.comparing.trainings import N_FOR_SPREAD, Trainings
+from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.comparing.words import sentences
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements, without_intervals
@@ -36,7 +36,7 @@ from nnunet_dro.evaluation.judging.subjects import COMPARISON
 from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.columns import N_FOR_SPREAD, STATISTICS
 from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 from nnunet_dro.naming import name_some

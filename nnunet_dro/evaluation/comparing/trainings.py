@@ -24,6 +24,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     COMPARED,
     COMPARED_TRAININGS,
     GUARANTEED_DIFFERENCE,
+    N_FOR_SPREAD,
     STATISTICS,
 )
 from nnunet_dro.evaluation.statistics.intervals import (
@@ -34,9 +35,6 @@ from nnunet_dro.evaluation.statistics.intervals import (
     not_inside,
 )
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
-
-#: The least number of trainings of each method for intervals that hold for other trainings.
-N_FOR_SPREAD = 3
 
 #: The place of the mean among the statistics.
 _MEAN = list(STATISTICS).index("mean")

@@ -30,6 +30,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import (
     FAILURE_BOUNDS,
     MARGIN_BOUNDS,
+    N_FOR_SPREAD,
     PERCENTILES,
     STATISTICS,
     TYPICAL,
@@ -112,7 +113,7 @@ def verdict_of(
 
     reasons: list[Reason] = []
     if not math.isnan(value):
-        reasons += _assumptions(requirement, str(row["metric"]))
+        reasons += _assumptions(requirement, row)
     sides = list(_sides(row, requirement))
     reasons += sides
 
@@ -131,14 +132,27 @@ def verdict_of(
     return Verdict(value, MET, tuple(reasons))
 
 
-def _assumptions(requirement: Requirement, metric: str) -> Iterator[Reason]:
+def _assumptions(requirement: Requirement, row: "pd.Series[Any]") -> Iterator[Reason]:
     """What the bound of a requirement rests on; nothing for percentiles, shares and estimates."""
+    metric = str(row["metric"])
     if requirement.column.endswith(GUARANTEED):
-        yield _reason("limits", title=METRICS[metric].title if metric in METRICS else metric)
+        title = METRICS[metric].title if metric in METRICS else metric
+        yield _reason("limits", title=title, others=of_other_trainings(row))
     elif requirement.statistic.endswith(BY_T):
         yield _reason("students_t")
     elif requirement.column in TYPICAL[1:]:
         yield _reason("symmetry")
+
+
+def of_other_trainings(row: Any) -> str:
+    """What a bound of a mean difference, guaranteed for other cases, says of other trainings.
+
+    ``students_t``, or ``nothing`` with too few; empty where each method has one training.
+    """
+    numbers = [whole(row, f"n_trainings_{which}") for which in ("baseline", "method")]
+    if max(numbers) < 2:
+        return ""
+    return "students_t" if min(numbers) >= N_FOR_SPREAD else "nothing"
 
 
 def shown_value(
@@ -271,7 +285,7 @@ def _doubts_about_tail(requirement: Requirement, sample: Sample) -> Iterator[Rea
 def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> Reason:
     """Why there is nothing to compare in spite of some cases with a value."""
     statistic = requirement.statistic
-    is_repeated = whole(row, "n_trainings_method") > 1 or whole(row, "n_trainings_baseline") > 1
+    is_repeated = bool(of_other_trainings(row))
     if is_repeated and not statistic.startswith(tuple(STATISTICS)):
         return _reason("repeated")
     if statistic in NUMBERS or is_share(statistic):
@@ -285,7 +299,12 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> Reason:
     metric = METRICS.get(str(row["metric"]))
     if metric and not metric.is_bounded and requirement.column.startswith("mean_"):
         is_difference = "_difference" in requirement.column
-        return _reason("unlimited", noun=metric.noun, is_difference=is_difference)
+        return _reason(
+            "unlimited",
+            noun=metric.noun,
+            is_difference=is_difference,
+            is_repeated=is_repeated,
+        )
     return _reason("too_few", noun=noun)
 
 

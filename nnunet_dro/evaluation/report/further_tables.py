@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import notable
+from nnunet_dro.evaluation.judging.verdicts import of_other_trainings
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import FEW
@@ -22,7 +23,7 @@ from nnunet_dro.evaluation.report.strata_tables import (
     name_columns,
     unit_of_rows,
 )
-from nnunet_dro.evaluation.report.words import sentences
+from nnunet_dro.evaluation.report.words import say, sentences
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import (
     GUARANTEED,
@@ -301,10 +302,8 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
         return []
 
     what = "mean difference" if is_difference else "mean"
-    note = (
-        f"They assume only that {metric.title} lies between 0 and 100 %: "
-        "margins and requirements rest on them unless they name others."
-    )
+    others = of_other_trainings(rows.iloc[0])
+    note = say("bounds_for_verdicts", title=metric.title, others=others)
     title = f"Bounds of the {what} for verdicts"
     return [
         Table.of_pairs(

@@ -16,6 +16,7 @@ from nnunet_dro.evaluation.judging.verdicts import (
     NOT_MET,
     NOT_WORSE,
     WORSE,
+    of_other_trainings,
 )
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
@@ -64,6 +65,12 @@ class Judged:
         low, high = (float(self.row.get(column, math.nan)) for column in GUARANTEED_DIFFERENCE)
         return low, high
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether these bounds assume nothing else, as those for other trainings do."""
+        are_bounds = not any(map(math.isnan, self.ends))
+        return self.is_guaranteed and are_bounds and not of_other_trainings(self.row)
+
 
 @dataclass(frozen=True, eq=False)
 class Margin:
@@ -76,8 +83,15 @@ class Margin:
 
     @property
     def has_no_bound(self) -> bool:
-        """Whether the metric has no such bound."""
+        """Whether the metric has no such bound, or several trainings have none."""
+        if self.bound == "typical":
+            return self.are_repeated
         return self.bound == "guaranteed" and not self.metric.is_bounded
+
+    @property
+    def are_repeated(self) -> bool:
+        """Whether a method has several trainings, and so no typical difference."""
+        return "n_trainings_method" in self.rows[0]
 
     @property
     def largest(self) -> Record | None:

@@ -99,6 +99,9 @@ STATISTICS: dict[str, Statistic] = {
 #: With fewer values a mean and a median have no interval to read, and are said to rest on few.
 FEWEST_TO_READ = 6
 
+#: The least number of trainings of each method for intervals that hold for other trainings.
+N_FOR_SPREAD = 3
+
 #: The numbers of cases in a row of the strata frame, in the order of columns.
 COUNTS = ("n", "n_undefined", "n_missed", "n_invented", "n_left_out", "n_failed")
 

@@ -1,6 +1,7 @@
 """Several trainings of each method: cases and trainings are crossed, and intervals hold for other
 ones of both."""
 
+import html
 import shutil
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 
 from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.comparing.trainings import differences_over_trainings, training_pairs
-from nnunet_dro.evaluation.report import comparison_markdown
+from nnunet_dro.evaluation.report import comparison_html, comparison_markdown
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals
@@ -158,6 +159,45 @@ def test_fewer_than_three_trainings_have_no_interval_over_trainings(baseline, me
         "one or two trainings do not tell how far trainings lie apart" in note
         for note in comparison.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("n_trainings", "words"),
+    [(2, "(nothing is known of other trainings)"), (3, "(for other trainings, Student's t)")],
+)
+def test_no_bound_is_guaranteed_for_other_trainings(n_trainings, words):
+    means = {"ERM": (0.5, 0.6, 0.4), "DRO": (0.6, 0.65, 0.55)}
+    given = {name: trainings(*means[name][:n_trainings]) for name in means}
+    requirement = "mean_difference_low_guaranteed>=-90pt"
+    comparison = compare(given, margin=5, requirements=[requirement])
+
+    (outcome,) = comparison.outcomes
+    assert outcome.line.endswith(f"the bound assumes only that Dice lies between 0 and 1 {words}")
+    text = html.unescape(comparison_html(comparison))
+    assert f"They assume only that Dice lies between 0 and 100 % {words}: " in text
+    assert "surely" not in text
+
+    alone = compare({name: runs[0] for name, runs in given.items()}, requirements=[requirement])
+    assert alone.outcomes[0].line.endswith("lies between 0 and 1")
+
+
+def test_what_several_trainings_lack_is_not_advised():
+    given = {"ERM": trainings(0.5, 0.6, 0.4), "DRO": trainings(0.6, 0.65, 0.55)}
+    advice = "What can be had with several trainings: --margin-bound t, by Student's t."
+    for bound in (None, "typical"):
+        comparison = compare(given, margin=1, margin_bound=bound)
+        text = comparison_markdown(comparison).replace("\\", "")
+        assert comparison.table["margin"].tolist() == ["cannot tell"]
+        assert advice in text
+        assert "new_failures" not in text
+    assert "Dice has no typical difference to judge the margin by where a method has" in text
+
+    distances = {
+        name: [evaluation([0.9] * 8, hd95=np.arange(8.0)) for _ in range(3)] for name in given
+    }
+    requirement = "metric=hd95 mean_difference_high_guaranteed<=1mm"
+    (outcome,) = compare(distances, requirements=[requirement]).outcomes
+    assert outcome.line.endswith("ask for Student's t, mean_difference_high_t<=1")
 
 
 def test_a_case_that_one_training_lacks_is_left_out_of_all():
