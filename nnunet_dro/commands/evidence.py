@@ -26,6 +26,9 @@ from nnunet_dro.selfcheck import selfcheck
 #: The folder of a pack that holds the comparison.
 COMPARISON = "comparison"
 
+#: The file of a pack that holds the protocol.
+PROTOCOL = "protocol.toml"
+
 #: What commands give, as errors name it.
 _RESULTS = {"evaluate": "evaluation", "compare": "comparison"}
 
@@ -79,9 +82,10 @@ def verified(folder: Path) -> list[str]:
     n_files = check_manifest(folder)
     evaluation = read_evaluation(folder)
     check_evaluation(evaluation)
-    _protocol(evaluation.about, "evaluate")
+    protocol = _protocol(evaluation.about, "evaluate")
     records = evaluation.about["requirements"]
-    _check_verdict_files(folder, verdict_files(evaluation.method, records))
+    files = {**protocol, **verdict_files(evaluation.method, records)}
+    _check_files(folder, files, names=(PROTOCOL, *VERDICT_FILES))
 
     checked = f"{n_files} files as written; {len(records)} verdicts as scores.csv gives them"
     if (folder / COMPARISON).is_dir():
@@ -124,7 +128,7 @@ def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
             got=f"others or not all: {others[0]!r}",
             cure=f"Restore summary.json, or {command} again with --protocol.",
         )
-    return {"protocol.toml": locked["content"]}
+    return {PROTOCOL: locked["content"]}
 
 
 def _comparison(folder: Path, evaluation: Evaluation) -> dict[str, str]:
@@ -173,20 +177,21 @@ def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
         scores[place] = files[0] if is_table else folder / place
 
     comparison = _compared_anew(about, table, evaluation, scores, folder)
-    _check_verdict_files(folder, comparison_files(replace(comparison, about=about)))
+    made_anew = comparison_files(replace(comparison, about=about))
+    _check_files(folder, made_anew, names=("failures.csv", *VERDICT_FILES))
     return len(about["requirements"])
 
 
-def _check_verdict_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Check that the files of verdicts say what summary.json does."""
-    for name in VERDICT_FILES:
+def _check_files(folder: Path, files: Mapping[str, str], *, names: Sequence[str]) -> None:
+    """Check that files of a folder say what they have to; that there is none that should not be."""
+    for name in names:
         path = folder / name
         written = _content(path) if path.is_file() else None
         if written != files.get(name):
             raise InputError(
                 "evaluation",
-                must="have the verdicts of its summary.json",
-                got=f"others in {str(path)!r}",
+                must="have the verdicts, failures and protocol that follow from its other files",
+                got=f"others, or none, in {str(path)!r}",
                 cure="Restore the pack from where it is kept, or write another.",
             )
 
@@ -233,6 +238,7 @@ def _compared_anew(
 
 
 def _predictions(evaluation: Evaluation) -> Any:
-    """What tells whose predictions were evaluated."""
+    """What tells whose predictions were evaluated: files, or nnU-Net's summary.json of them."""
     inputs = evaluation.about.get("inputs", {})
-    return inputs.get("references_sha256"), inputs.get("predictions_sha256")
+    names = ("references_sha256", "predictions_sha256", "summary_json_sha256")
+    return [inputs.get(name) for name in names]

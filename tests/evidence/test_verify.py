@@ -18,7 +18,7 @@ def study(tmp_path_factory):
     root = write_study(tmp_path_factory.mktemp("study"), shifts=(0, 1, 1, 0, 2, 3))
     table = write_cases(root, centre=list("AAABBB"), age=[3, 4, 5, 60, 61, 62])
     words = [word for text in REQUIREMENTS for word in ("--require", text)]
-    words += ["--require", "mean_difference>=-5pt"]
+    words += ["--require", "mean_difference>=-5pt", "--margin", 5]
     done(run("protocol", "write", root / "protocol.toml", "--by", "centre", *words))
 
     locked = ("--cases", table, "--protocol", root / "protocol.toml")
@@ -189,6 +189,23 @@ def test_a_comparison_of_other_predictions_is_refused(study, tmp_path):
     refused(run("report", tmp_path / "out", *words), "must be of the evaluation")
 
 
+def test_a_comparison_of_other_files_of_nnunet_is_refused(tmp_path):
+    root = write_study(tmp_path, shifts=(0,))
+    for method, n_wrong in (("old", 1), ("new", 2), ("other", 3)):
+        counts = {"TP": 9, "FP": n_wrong, "FN": 1}
+        files = dict.fromkeys(("reference_file", "prediction_file"), "case_00.nii.gz")
+        entries = [{**files, "metrics": {"1": counts, "2": counts}}]
+        path = root / f"{method}.json"
+        path.write_text(json.dumps({"metric_per_case": entries}), encoding="utf-8")
+        done(run("evaluate", root / "reference", path, "-o", root / method))
+    both = (f"old={root / 'old'}", f"new={root / 'new'}", "-o", root / "both")
+    done(run("compare", *both))
+
+    words = ("--comparison", root / "both", "--pack")
+    done(run("report", root / "new", *words, root / "pack"))
+    refused(run("report", root / "other", *words, root / "others"), "must be of the evaluation")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -208,9 +225,12 @@ def test_a_changed_pack_is_not_verified(copy, change, words):
     ("file", "before", "after", "words"),
     [
         ("summary.json", '"passed": false', '"passed": true', "passed True in summary.json"),
-        ("verdicts.json", '"passed": false', '"passed": true', "others in"),
+        ("verdicts.json", '"passed": false', '"passed": true', "others, or none, in"),
         ("comparison/summary.json", '"passed": true', '"passed": false', "passed False in summary"),
-        ("comparison/verdicts.xml", 'failures="', 'failures="1', "others in"),
+        ("protocol.toml", "mean>=0.6", "mean>=0.5", "others, or none, in"),
+        ("comparison/verdicts.xml", 'failures="', 'failures="1', "others, or none, in"),
+        ("comparison/failures.csv", "fails with both", "recovery", "others, or none, in"),
+        ("comparison/comparison.csv", "cannot tell", "not worse", "margin 'not worse' of centre"),
         ("comparison/comparison.csv", "tumour,dice,old,new,3", "tumour,dice,old,new,4", "n 4 of"),
     ],
 )
@@ -219,11 +239,25 @@ def test_verdicts_that_were_altered_with_the_manifest_are_not_verified(
 ):
     pack = copy / "pack"
     altered(pack / file, before, after)
-    manifest = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
-    manifest["files"][file] = hashlib.sha256((pack / file).read_bytes()).hexdigest()
-    (pack / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    write_manifest(pack)
 
     refused(run("report", "--verify", pack), words)
+
+
+def test_a_pack_whose_protocol_was_removed_with_the_manifest_is_not_verified(copy):
+    (copy / "pack" / "protocol.toml").unlink()
+    write_manifest(copy / "pack")
+
+    refused(run("report", "--verify", copy / "pack"), "others, or none, in")
+
+
+def write_manifest(pack):
+    """Write the manifest of a pack anew, as somebody who alters it may."""
+    files = contents_of(pack)
+    manifest = json.loads(files.pop("manifest.json"))
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    text = json.dumps({**manifest, "files": hashes})
+    (pack / "manifest.json").write_text(text, encoding="utf-8")
 
 
 def test_a_pack_is_verified_where_nothing_but_the_pack_is(study, tmp_path):

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from nnunet_dro import __version__
+from nnunet_dro.arrays import BoolArray
 from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
 from nnunet_dro.evaluation.comparing.options import CompareOptions
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -138,17 +140,29 @@ def _check_tables(written: pd.DataFrame, computed: pd.DataFrame, file: str, made
     if ours != theirs:
         raise _difference(f"other rows in {file}", "another table", made_by)
 
-    numeric = computed.select_dtypes("number").columns
-    for column in numeric.intersection(written.columns):
-        values = computed[column].to_numpy(dtype=np.float64)
-        in_file = written[column].to_numpy(dtype=np.float64)
-        agrees = np.isclose(values, in_file, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
+    for column in computed.columns.intersection(written.columns):
+        agrees = _agree(computed[column], written[column])
         if agrees.all():
             continue
         position = int(np.flatnonzero(~agrees)[0])
+        ours, theirs = (_shown(table[column].iloc[position]) for table in (computed, written))
         row = " ".join(str(computed[name].iloc[position]) for name in place)
-        got = f"{column} {in_file[position]:.6g} of {row} in {file}"
-        raise _difference(got, f"{values[position]:.6g}", made_by)
+        raise _difference(f"{column} {theirs} of {row} in {file}", ours, made_by)
+
+
+def _agree(computed: "pd.Series[Any]", written: "pd.Series[Any]") -> BoolArray:
+    """Where two columns say the same: numbers but for rounding, and text, such as verdicts."""
+    if not is_numeric_dtype(computed):
+        return np.asarray(computed.astype(str).to_numpy() == written.astype(str).to_numpy())
+    values = computed.to_numpy(dtype=np.float64)
+    in_file = pd.to_numeric(written, errors="coerce").to_numpy(dtype=np.float64)
+    is_close = np.isclose(values, in_file, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
+    # What is no number is none that is undefined, either.
+    return np.asarray(is_close & (np.isnan(in_file) == written.isna().to_numpy()))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float, np.number)) else repr(value)
 
 
 def _check_verdicts(
