@@ -257,6 +257,7 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
 
     assert found.text.startswith("One patient in twenty scores below 1.0 % Dice")
     assert "among 20 patients with a value" in found.text
+    assert "Where the patients are divided at random" in found.text
 
 
 def test_the_worst_of_the_others_is_not_called_the_worst():
