@@ -108,7 +108,8 @@ class CaseCache(Generic[Value]):
 
         missing = [case for case in stamps if case not in values]
         if missing:
-            log(f"{doing} {len(missing)} of {len(stamps)} training cases, to keep in {self.file}")
+            counted = f"{len(missing)} of {len(stamps)} training cases"
+            log(f"{doing} {counted}, which {self.file} does not have yet")
             parallel = Parallel(
                 n_jobs=min(_MOST_JOBS, jobs), prefer="threads", return_as="generator"
             )

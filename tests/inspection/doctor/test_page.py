@@ -196,7 +196,7 @@ def test_a_stratum_that_losses_do_not_show_is_to_be_told(tmp_path):
     assert "nnUNetTrainerIW_site" in printed(answer)
 
 
-SHORT = "The training is short: 1,000 iterations, fewer than 5,000; nnU-Net's own has 250,000."
+SHORT = "The training is short: 1,000 iterations, fewer than 5,000; nnU-Net's own trainings have 250,000."
 LOW = "The median Dice of training cases is low (organ 55): the training is short or the labels are hard."
 
 

@@ -304,7 +304,8 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
     cache = cache_of(folder)
 
     assert lines == [
-        f"Counting the voxels of each label in 3 of 3 training cases, to keep in {cache}"
+        f"Counting the voxels of each label in 3 of 3 training cases, which {cache} does not "
+        "have yet"
     ]
 
     kept = json.loads(cache.read_text())
