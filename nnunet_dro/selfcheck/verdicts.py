@@ -162,7 +162,7 @@ def _on_margins(comparison: pd.DataFrame) -> Iterator[Number]:
     words = [BETTER, NOT_WORSE, WORSE, CANNOT_TELL]
     ends = ["metric", "mean_difference_low_guaranteed", "mean_difference_high_guaranteed"]
     rows = [row[:3] for row in _OF_MARGIN]
-    computed = margin_verdicts(pd.DataFrame(rows, columns=ends), 1)
+    computed = margin_verdicts(pd.DataFrame(rows, columns=ends).assign(n_left_out=0), 1)
 
     for (metric, low, high, word), verdict in zip(_OF_MARGIN, computed, strict=True):
         name = f"verdict on a margin of 1, {metric} {low:g} to {high:g} (0 better, 1 not worse, "

@@ -182,7 +182,12 @@ def _compared(
         judged = without_intervals(judged)
     outcomes = check_requirements(judged, requirements, in_pixels=in_pixels(scores))
     if options.margin is not None:
-        verdicts = margin_verdicts(table, options.margin, bound=options.margin_bound)
+        verdicts = margin_verdicts(
+            table,
+            options.margin,
+            bound=options.margin_bound,
+            n_absent=compared.ground.n_absent,
+        )
         table = table.assign(margin=verdicts)
 
     table_of_trainings = None
@@ -247,6 +252,7 @@ def _about(
             metric: definitions.get(metric, METRICS[metric].definition)
             for metric in compared.ground.metrics
         },
+        "n_absent": compared.ground.n_absent,
         "methods": {name: dict(evaluation.about) for name, evaluation in evaluations.items()},
         "requirements": [outcome.record for outcome in outcomes],
     }

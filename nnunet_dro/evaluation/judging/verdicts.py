@@ -313,12 +313,16 @@ NOT_WORSE = "not worse"
 WORSE = "worse"
 
 
-def margin_verdicts(table: pd.DataFrame, margin: float, *, bound: str | None = None) -> list[str]:
+def margin_verdicts(
+    table: pd.DataFrame, margin: float, *, bound: str | None = None, n_absent: int = 0
+) -> list[str]:
     """What the bounds of a difference, of `MARGIN_BOUNDS`, say in each row of a comparison.
 
     `BETTER` if all between them is an improvement, `NOT_WORSE` if no more than the margin is lost
     at the worse one, `WORSE` if all is a loss, and otherwise `CANNOT_TELL`: also of distances,
-    which have no limits, by the guaranteed bounds of the mean difference (where ``bound`` is None).
+    which have no limits, by the guaranteed bounds of the mean difference (where ``bound`` is None),
+    and, as of requirements, where the first two would leave out cases: ``n_absent`` that are not in
+    every evaluation, or failures without a value (``n_left_out``).
     """
     low, high = (table[column] for column in MARGIN_BOUNDS[bound or "guaranteed"])
     metrics = [METRICS[name] for name in table["metric"]]
@@ -330,8 +334,9 @@ def margin_verdicts(table: pd.DataFrame, margin: float, *, bound: str | None = N
     # The least and the largest gain, in the direction in which the metric is better.
     least = np.where(more_is_better, low, -high).round(DECIMALS)
     most = np.where(more_is_better, high, -low).round(DECIMALS)
+    is_complete = (table["n_left_out"] == 0) & (n_absent == 0)
     verdicts = np.select(
-        [least > 0, least >= -allowed_loss, most < 0],
+        [is_complete & (least > 0), is_complete & (least >= -allowed_loss), most < 0],
         [BETTER, NOT_WORSE, WORSE],
         CANNOT_TELL,
     )

@@ -80,6 +80,12 @@ class Margin:
     bound: str  # of `MARGIN_BOUNDS`
     metric: Metric
     rows: Sequence[Record]
+    n_absent: int  # cases that are not in every evaluation, for which nothing counts as kept
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether some row leaves out failures without a value, and so cannot be kept."""
+        return any(row["n_left_out"] for row in self.rows)
 
     @property
     def has_no_bound(self) -> bool:
@@ -112,8 +118,8 @@ class Margin:
 
     @property
     def needs_other_bound(self) -> bool:
-        """Whether nothing can be told of the metric by the guaranteed bound."""
-        return self.has_no_bound or self.is_out_of_reach
+        """Whether nothing can be told by the guaranteed bound, and others may tell more."""
+        return not self.n_absent and (self.has_no_bound or self.is_out_of_reach)
 
     def named(self) -> Iterator[tuple[str, list[str]]]:
         """Every verdict that there is, with the differences that have it."""
@@ -153,7 +159,8 @@ def margin_sentences(
     for name, rows in rows_by_metric.items():
         metric = fmt.metric_named(name, comparison.scores)
         bound = options.margin_bound or "guaranteed"
-        margins.append(Margin(float(options.margin), bound, metric, rows))
+        n_absent = comparison.about.get("n_absent", 0)
+        margins.append(Margin(float(options.margin), bound, metric, rows, n_absent))
     return [*(say("margin", of=margin) for margin in margins), say("other_bounds", margins=margins)]
 
 

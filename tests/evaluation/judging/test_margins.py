@@ -1,5 +1,7 @@
 """Non-inferiority: from the interval of the mean difference, per stratum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,9 +34,10 @@ from tests.evaluation.made_folders import evaluate_both, read_csv, write_study
     ],
 )
 def test_verdicts_follow_from_the_interval(low, high, verdict):
-    table = pd.DataFrame([["dice", low, high]], columns=["metric", *GUARANTEED_DIFFERENCE])
+    columns = ["metric", *GUARANTEED_DIFFERENCE, "n_left_out"]
+    table = pd.DataFrame([["dice", low, high, 0]], columns=columns)
     # The same of a distance, where less is better.
-    distances = pd.DataFrame([["hd95", -high, -low]], columns=["metric", *GUARANTEED_DIFFERENCE])
+    distances = pd.DataFrame([["hd95", -high, -low, 0]], columns=columns)
 
     assert margin_verdicts(table, 1) == [verdict]
     assert margin_verdicts(distances, 0.01) == [verdict]
@@ -48,7 +51,7 @@ def test_a_method_that_fails_in_3_percent_is_falsely_not_worse_in_2_5(n):
     changes = np.where(rng.random((1000, n)) < 0.03, -before, 0.01)
     bounds = guaranteed_means(list(changes), bounded=[True] * 1000, low=-1)
 
-    table = pd.DataFrame(bounds, columns=GUARANTEED_DIFFERENCE).assign(metric="dice")
+    table = pd.DataFrame(bounds, columns=GUARANTEED_DIFFERENCE).assign(metric="dice", n_left_out=0)
 
     assert changes.mean() < -0.014
     assert np.isin(margin_verdicts(table, 1), ["better", "not worse"]).mean() <= 0.025
@@ -114,6 +117,41 @@ def test_the_margin_is_judged_by_the_bound_that_is_named(bound, verdicts, words)
     assert text.count("--margin-bound typical or t assumes more") == is_said, "once, of all metrics"
     assert is_said is (verdicts[0] == "cannot tell")
     assert ("HD95 has no limit, and so its mean no guaranteed bound" in text) is is_said
+
+
+@pytest.mark.parametrize("loss", [False, True])
+def test_no_margin_is_kept_where_cases_are_left_out(loss):
+    methods = gaining(44, gain=-0.02) if loss else gaining(44)
+    baseline = methods["old"]
+    absent = baseline.scores["case"].iloc[-3:]
+    methods["new"] = replace(
+        methods["new"], scores=methods["new"].scores[~baseline.scores["case"].isin(absent)]
+    )
+
+    comparison = compare(methods, intersect=True, margin=1, margin_bound="t")
+
+    # As a requirement, whose verdict is the same.
+    verdict = "worse" if loss else "cannot tell"
+    assert comparison.table["margin"].tolist() == [verdict, verdict]
+    text = comparison_markdown(comparison).replace("\\", "")
+    assert "because 3 more cases are not in every evaluation." in text
+    assert "What can be had" not in text
+
+
+def test_no_margin_of_distances_is_kept_where_labels_were_missed_by_both():
+    methods = gaining(44)
+    for name, made in methods.items():
+        distances = made.scores["hd95"].where(made.scores["case"] != made.scores["case"].iloc[0])
+        missed = made.scores["n_prediction"].where(distances.notna(), 0)
+        scores = made.scores.assign(hd95=distances, n_prediction=missed)
+        methods[name] = replace(made, scores=scores)
+
+    comparison = compare(methods, margin=1, margin_bound="t")
+
+    assert comparison.table["n_left_out"].tolist() == [0, 1]
+    assert comparison.table["margin"].tolist() == ["better", "cannot tell"]
+    text = comparison_markdown(comparison)
+    assert text.count("where cases are left out in which the label was missed or invented") == 1
 
 
 def test_a_margin_bound_is_one_of_three_and_comes_with_a_margin():
