@@ -7,20 +7,29 @@ from typing import Any
 
 import pandas as pd
 
+from nnunet_dro import __version__
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.commands.protocol_file import protocol_of
 from nnunet_dro.evaluation.comparing.comparison import Comparison
+from nnunet_dro.evaluation.comparing.options import SECTIONS
 from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
+from nnunet_dro.evaluation.flags import declared
+from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES
+from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.other_tables import files_of_scores, read_scores
 from nnunet_dro.evaluation.read_results import read_comparison, read_evaluation
-from nnunet_dro.evaluation.report import comparison_reports
-from nnunet_dro.evaluation.report.evidence import evidence_pack
+from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports
+from nnunet_dro.evaluation.report.evidence import evidence_pack, pack_pages
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
-from nnunet_dro.evaluation.report.manifest import MANIFEST, check_manifest
-from nnunet_dro.evaluation.report.recheck import check_comparison, check_evaluation
-from nnunet_dro.evaluation.result_files import comparison_files
+from nnunet_dro.evaluation.report.manifest import MANIFEST, Manifest, check_manifest
+from nnunet_dro.evaluation.report.recheck import (
+    check_comparison,
+    check_evaluation,
+    says_the_same,
+)
+from nnunet_dro.evaluation.result_files import VIEWER_PAGE, comparison_files, evaluation_files
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
+from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives
 from nnunet_dro.selfcheck import selfcheck
 
 #: The folder of a pack that holds the comparison.
@@ -28,6 +37,20 @@ COMPARISON = "comparison"
 
 #: The file of a pack that holds the protocol.
 PROTOCOL = "protocol.toml"
+
+#: The tables of a comparison beside comparison.csv, which is checked by itself.
+_OF_COMPARISON = ("changed.csv", "failures.csv", "trainings.csv")
+
+#: The page of an evaluation or a comparison.
+_PAGE = "report.html"
+
+#: What a page with pictures of cases has.
+_HAS_PICTURES = '<div class="gallery'
+
+_RESTORE = (
+    "Restore the pack from where it is kept, write another, or verify it with the versions that "
+    "its summary.json names."
+)
 
 #: What commands give, as errors name it.
 _RESULTS = {"evaluate": "evaluation", "compare": "comparison"}
@@ -79,22 +102,46 @@ def verified(folder: Path) -> list[str]:
         ValueError: If a file was altered, is missing or was added since it was written, or the
             numbers and verdicts are not those that its scores give.
     """
-    n_files = check_manifest(folder)
+    manifest = check_manifest(folder)
     evaluation = read_evaluation(folder)
     check_evaluation(evaluation)
-    protocol = _protocol(evaluation.about, "evaluate")
-    records = evaluation.about["requirements"]
-    files = {**protocol, **verdict_files(evaluation.method, records)}
-    _check_files(folder, files, names=(PROTOCOL, *VERDICT_FILES))
+    evaluation = replace(evaluation, false_positives=false_positives(evaluation.scores))
+    pages = _pages(folder, evaluation, manifest)
+    files = {**_protocol(evaluation.about, "evaluate"), **evaluation_files(evaluation), **pages}
+    _check_files(folder, files, names=(PROTOCOL, "summary.json", *VERDICT_FILES, *pages))
 
-    checked = f"{n_files} files as written; {len(records)} verdicts as scores.csv gives them"
+    n_verdicts = len(evaluation.about["requirements"])
+    checked = f"{len(manifest.sha256)} files as written; "
+    checked += f"{n_verdicts} verdicts as scores.csv gives them"
     if (folder / COMPARISON).is_dir():
-        n_compared = _check_comparison(folder / COMPARISON, evaluation)
+        n_compared = _check_comparison(folder / COMPARISON, evaluation, with_pages=bool(pages))
         checked += f", and {n_compared} of the comparison"
-    return [
-        f"{checked}.",
-        f"SHA-256 of {MANIFEST}: {sha256_of(folder / MANIFEST)}",
-    ]
+    lines = [f"{checked}."]
+    if not pages:
+        lines.append(f"Pages are not compared: they are of nnunet-dro {manifest.version}.")
+    elif _PAGE not in pages:
+        lines.append(f"{_PAGE} is not compared: it has pictures of cases.")
+    return [*lines, f"SHA-256 of {MANIFEST}: {sha256_of(folder / MANIFEST)}"]
+
+
+def _pages(folder: Path, evaluation: Evaluation, manifest: Manifest) -> dict[str, str]:
+    """The pages of a pack, made anew from its evaluation; none of another version's pack.
+
+    Without the page that has pictures of cases, if it has: they need the images.
+    """
+    if manifest.version != __version__:
+        return {}
+    names = manifest.sha256
+    # That there are links is all that these pages tell of them.
+    links = {("", ""): VIEWER_PAGE} if VIEWER_PAGE in names else {}
+    pages = {
+        **pack_pages(evaluation, links, records=names, time=manifest.time),
+        **evaluation_reports(evaluation),
+    }
+    page = folder / _PAGE
+    if page.is_file() and _HAS_PICTURES in _content(page):
+        del pages[_PAGE]
+    return pages
 
 
 def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
@@ -119,6 +166,7 @@ def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
             cure="Restore summary.json, or evaluate again.",
         )
 
+    _check_options(about, command, protocol.sections[command])
     texts = {entry["requirement"] for entry in about["requirements"]}
     others = sorted(texts ^ set(protocol.sections[command]["require"]))
     if others:
@@ -129,6 +177,24 @@ def _protocol(about: Mapping[str, Any], command: str) -> dict[str, str]:
             cure=f"Restore summary.json, or {command} again with --protocol.",
         )
     return {PROTOCOL: locked["content"]}
+
+
+def _check_options(about: Mapping[str, Any], command: str, locked: Mapping[str, Any]) -> None:
+    """Check that a result says the options of its protocol, as far as it says them alike."""
+    flags = declared(SECTIONS[command])
+    values = {entry.field: locked[name] for name, entry in flags.items()}
+    if command == "evaluate":
+        values = EvaluateOptions(**values).record()
+
+    for entry in flags.values():
+        written = about["options"].get(entry.field, values.get(entry.field))
+        if entry.field in values and written != values[entry.field]:
+            raise InputError(
+                _RESULTS[command],
+                must="have the options of its protocol",
+                got=f"{entry.field} {written!r} in place of {values[entry.field]!r}",
+                cure=f"Restore summary.json, or {command} again with --protocol.",
+            )
 
 
 def _comparison(folder: Path, evaluation: Evaluation) -> dict[str, str]:
@@ -156,7 +222,7 @@ def _comparison(folder: Path, evaluation: Evaluation) -> dict[str, str]:
     return {**{f"{COMPARISON}/{name}": text for name, text in files.items()}, **copies}
 
 
-def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
+def _check_comparison(folder: Path, evaluation: Evaluation, *, with_pages: bool) -> int:
     """Check the comparison of a pack, and say how many verdicts it has."""
     summary, table = read_comparison(folder)
     about = summary["about"]
@@ -177,8 +243,10 @@ def _check_comparison(folder: Path, evaluation: Evaluation) -> int:
         scores[place] = files[0] if is_table else folder / place
 
     comparison = _compared_anew(about, table, evaluation, scores, folder)
-    made_anew = comparison_files(replace(comparison, about=about))
-    _check_files(folder, made_anew, names=("failures.csv", *VERDICT_FILES))
+    comparison = replace(comparison, about=about, notes=tuple(summary["notes"]))
+    pages = comparison_reports(comparison) if with_pages else {}
+    made_anew = {**comparison_files(comparison), **pages}
+    _check_files(folder, made_anew, names=(*_OF_COMPARISON, *VERDICT_FILES, *pages))
     return len(about["requirements"])
 
 
@@ -187,12 +255,17 @@ def _check_files(folder: Path, files: Mapping[str, str], *, names: Sequence[str]
     for name in names:
         path = folder / name
         written = _content(path) if path.is_file() else None
-        if written != files.get(name):
+        computed = files.get(name)
+        if written is None or computed is None:
+            agrees = written == computed
+        else:
+            agrees = says_the_same(written, computed)
+        if not agrees:
             raise InputError(
                 "evaluation",
-                must="have the verdicts, failures and protocol that follow from its other files",
+                must="have the tables, verdicts, pages and protocol that follow from other files",
                 got=f"others, or none, in {str(path)!r}",
-                cure="Restore the pack from where it is kept, or write another.",
+                cure=_RESTORE,
             )
 
 

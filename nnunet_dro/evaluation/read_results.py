@@ -203,6 +203,7 @@ def _parsed_tables(summary: Mapping[str, Any], folder: Path) -> dict[str, pd.Dat
             tables[name] = _table(name, pd.DataFrame(summary[name]))
         # No report needs the lesions.
         elif name != "lesions" or path.is_file():
+            _check_file(path, "evaluation", command="evaluate")
             tables[name] = _table(name, _read_csv(path))
 
     for name, columns in _NEEDED.items():

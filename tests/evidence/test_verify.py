@@ -4,8 +4,10 @@ import hashlib
 import json
 import shutil
 
+import pandas as pd
 import pytest
 
+from nnunet_dro.evaluation.report.recheck import says_the_same
 from tests.commands import done, refused, run
 from tests.evaluation.made_folders import contents, run_evaluate, write_cases, write_study
 
@@ -232,6 +234,20 @@ def test_a_changed_pack_is_not_verified(copy, change, words):
         ("comparison/failures.csv", "fails with both", "recovery", "others, or none, in"),
         ("comparison/comparison.csv", "cannot tell", "not worse", "margin 'not worse' of centre"),
         ("comparison/comparison.csv", "tumour,dice,old,new,3", "tumour,dice,old,new,4", "n 4 of"),
+        ("README.md", "not met", "met", "others, or none, in"),
+        ("requirements.md", "0.583", "0.683", "others, or none, in"),
+        ("report.html", "not met", "met", "others, or none, in"),
+        ("table1.csv", "all,all,6", "all,all,7", "others, or none, in"),
+        ("comparison/changed.csv", "difference", "gain", "others, or none, in"),
+        ("comparison/report.tex", "Dice", "IoU", "others, or none, in"),
+        (
+            "summary.json",
+            '"empty": "undefined"',
+            '"empty": "one"',
+            "empty 'one' in place of 'undef",
+        ),
+        ("comparison/summary.json", '"margin": 5.0', '"margin": 9.0', "margin 9.0 in place of 5.0"),
+        ("summary.json", '"notes": [', '"notes": ["No case was left out.",', "others, or none, in"),
     ],
 )
 def test_verdicts_that_were_altered_with_the_manifest_are_not_verified(
@@ -244,11 +260,57 @@ def test_verdicts_that_were_altered_with_the_manifest_are_not_verified(
     refused(run("report", "--verify", pack), words)
 
 
-def test_a_pack_whose_protocol_was_removed_with_the_manifest_is_not_verified(copy):
+def test_a_pack_whose_protocol_was_removed_is_not_verified(copy):
     (copy / "pack" / "protocol.toml").unlink()
     write_manifest(copy / "pack")
 
     refused(run("report", "--verify", copy / "pack"), "others, or none, in")
+
+
+def test_a_pack_without_a_column_or_its_scores_is_not_verified(copy):
+    pack = copy / "pack"
+    strata = pd.read_csv(pack / "strata.csv", dtype=str)
+    before = hashlib.sha256((pack / "strata.csv").read_bytes()).hexdigest()
+    strata.drop(columns="p5_low").to_csv(pack / "strata.csv", index=False)
+    after = hashlib.sha256((pack / "strata.csv").read_bytes()).hexdigest()
+    altered(pack / "summary.json", before, after)
+    write_manifest(pack)
+    refused(run("report", "--verify", pack), "no column p5_low in strata.csv")
+
+    (pack / "scores.csv").unlink()
+    summary = json.loads((pack / "summary.json").read_text(encoding="utf-8"))
+    del summary["tables_sha256"]["scores.csv"]
+    (pack / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    write_manifest(pack)
+    refused(run("report", "--verify", pack), "must be a folder with a scores.csv")
+
+
+def test_pages_that_cannot_be_made_anew_are_named(copy):
+    pack = copy / "pack"
+    altered(pack / "report.html", "</main>", '<div class="gallery"></div></main>')
+    write_manifest(pack)
+    lines = done(run("report", "--verify", pack)).stdout
+    assert "report.html is not compared: it has pictures of cases." in lines
+
+    manifest = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
+    text = json.dumps({**manifest, "nnunet-dro": "0.3.9"})
+    (pack / "manifest.json").write_text(text, encoding="utf-8")
+    lines = done(run("report", "--verify", pack)).stdout
+    assert "Pages are not compared: they are of nnunet-dro 0.3.9." in lines
+
+
+@pytest.mark.parametrize(
+    ("computed", "is_same"),
+    [
+        ("a,0.30000000000000004,case_1", True),
+        ("a,0.30001,case_1", False),
+        ("a,0.3,case_01", False),
+        ("a,0.3,case_1,0.5", False),
+        ("b,0.3,case_1", False),
+    ],
+)
+def test_texts_may_differ_by_rounding_alone(computed, is_same):
+    assert says_the_same("a,0.3,case_1", computed) is is_same
 
 
 def write_manifest(pack):

@@ -5,7 +5,7 @@ Tables, a model card and what a reporting guideline asks, from one evaluation.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -76,6 +76,25 @@ def evidence_pack(
         **evaluation_files(evaluation),
         **evaluation_reports(evaluation, gallery, links),
     }
+    pages = pack_pages(evaluation, links, records=records, time=time)
+    return with_manifest({**pages, **files}, time=time)
+
+
+def pack_pages(
+    evaluation: Evaluation,
+    links: Mapping[tuple[str, str], str],
+    *,
+    records: Collection[str],
+    time: str,
+) -> dict[str, str]:
+    """The pages of a pack beside the reports, and Table 1, name to content.
+
+    Args:
+        evaluation: As for `evidence_pack`.
+        links: Likewise; that there are some is all that the pages tell of them.
+        records: The names of further files, of which the pages tell some.
+        time: Date and time of the pack.
+    """
     cases_and_patients = table_one(evaluation)
     values = _template_values(evaluation, cases_and_patients)
     values |= {"links": links, "records": records, "time": time}
@@ -86,8 +105,7 @@ def evidence_pack(
     card = _template("model_card.md").render(values).strip()
     texts["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
     texts["table1.csv"] = cases_and_patients.to_csv(index=False)
-
-    return with_manifest({**texts, **files}, time=time)
+    return texts
 
 
 def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -> dict[str, Any]:

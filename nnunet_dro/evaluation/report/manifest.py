@@ -1,6 +1,7 @@
 """The manifest of an evidence pack: the SHA-256 of every file in it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -15,6 +16,15 @@ MANIFEST = "manifest.json"
 
 #: The name of the format of the manifest; its number changes with the format.
 FORMAT = "nnunet-dro evidence 1"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the manifest of a pack says."""
+
+    time: str  # date and time of the pack
+    version: str  # of nnunet-dro, which wrote it
+    sha256: Mapping[str, str]  # of each file, by its name
 
 
 def now() -> str:
@@ -33,11 +43,11 @@ def with_manifest(files: Mapping[str, str], *, time: str) -> dict[str, str]:
     return {**files, MANIFEST: json_text(manifest)}
 
 
-def check_manifest(folder: Path) -> int:
+def check_manifest(folder: Path) -> Manifest:
     """Check that every file of a pack is as it was written, and that there is no other.
 
     Returns:
-        The number of files, the manifest not counted.
+        The manifest, which does not count itself.
 
     Raises:
         FileNotFoundError: If the folder has no manifest.
@@ -55,7 +65,8 @@ def check_manifest(folder: Path) -> int:
             )
         )
 
-    sha256 = _read_manifest(path)
+    manifest = _read_manifest(path)
+    sha256 = manifest.sha256
     differences: dict[str, list[str]] = {"altered": [], "missing": [], "added": []}
     for name, digest in sha256.items():
         file = folder / name
@@ -77,16 +88,16 @@ def check_manifest(folder: Path) -> int:
             got=f"{'; '.join(parts)} in {str(folder)!r}",
             cure="Restore the pack from where it is kept, or write another.",
         )
-    return len(sha256)
+    return manifest
 
 
-def _read_manifest(path: Path) -> dict[str, str]:
-    """The SHA-256 of each file by its name."""
+def _read_manifest(path: Path) -> Manifest:
     try:
         content = read_json(path)
         if content["format"] != FORMAT:
             raise ValueError(content["format"])
-        return {str(name): str(digest) for name, digest in content["files"].items()}
+        sha256 = {str(name): str(digest) for name, digest in content["files"].items()}
+        return Manifest(str(content["time"]), str(content["nnunet-dro"]), sha256)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             "evaluation",

@@ -1,6 +1,7 @@
 """Whether files say what follows from the scores: tables and verdicts, computed once more."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -24,6 +25,9 @@ from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 
 #: Differences up to this are rounding: relative, of numbers above 1.
 _TOLERANCE = 1e-9
+
+#: A number in a text, but for whole ones, which may be part of a name.
+_DECIMAL = re.compile(r"(-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+)")
 
 #: What tells a row of a table, and a verdict, from others.
 _PLACE = ("attribute", "stratum", "label", "metric", "method")
@@ -99,6 +103,18 @@ def check_comparison(
     return comparison
 
 
+def says_the_same(written: str, computed: str) -> bool:
+    """Whether two texts are the same but for the rounding of numbers with a decimal point."""
+    if written == computed:
+        return True
+    parts = [_DECIMAL.split(text) for text in (written, computed)]
+    # Between texts, each at an even position, stand the numbers.
+    if len(parts[0]) != len(parts[1]) or parts[0][::2] != parts[1][::2]:
+        return False
+    theirs, ours = (np.asarray(texts[1::2], dtype=np.float64) for texts in parts)
+    return bool(np.allclose(theirs, ours, rtol=_TOLERANCE, atol=_TOLERANCE))
+
+
 def _check_strata(evaluation: Evaluation, made_by: str) -> None:
     """Check that the cases are in the strata that their columns in scores.csv put them in.
 
@@ -140,7 +156,12 @@ def _check_tables(written: pd.DataFrame, computed: pd.DataFrame, file: str, made
     if ours != theirs:
         raise _difference(f"other rows in {file}", "another table", made_by)
 
-    for column in computed.columns.intersection(written.columns):
+    for column in computed.columns.difference(written.columns):
+        raise _difference(f"no column {column} in {file}", "one", made_by)
+    for column in written.columns.difference(computed.columns):
+        raise _difference(f"a column {column} in {file}", "none", made_by)
+
+    for column in computed.columns:
         agrees = _agree(computed[column], written[column])
         if agrees.all():
             continue
