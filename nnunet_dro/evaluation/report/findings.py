@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED, values_of_few
 from nnunet_dro.evaluation.report.words import finding_of, say
-from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
+from nnunet_dro.evaluation.scoring.failures import DECIMALS, DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.chance_gaps import ChanceGap, chance_gaps, told_statistic
 from nnunet_dro.evaluation.statistics.columns import (
@@ -112,7 +112,8 @@ class WorstStratum:
 
         The reference may be no better than the worst of the others, and worse than another.
         """
-        values = {float(row[self.statistic]) for row in self.rows.values()}
+        # The mean of 0.8 three times is a little more than 0.8.
+        values = {round(float(row[self.statistic]), DECIMALS) for row in self.rows.values()}
         return len(self.rows) > 1 and len(values) == 1
 
     @property

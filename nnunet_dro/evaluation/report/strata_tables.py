@@ -146,7 +146,7 @@ class StrataRows:
 
         cells = list(zip(*(cells for _, cells in columns), strict=True))
         statistics = self._statistics
-        several = "method" in names
+        methods = {record.get("method") for record in self.records}
         return Table(
             f"{fmt.attribute_title(attribute)}: {self.metric.title} ({fmt.unit_sign(self.metric)})",
             tuple(column for column, _ in columns),
@@ -156,7 +156,7 @@ class StrataRows:
                 "definitions",
                 metric=self.metric,
                 statistics=statistics.statistics,
-                several=several,
+                several=len(methods) > 1,
             ),
             kind="strata",
             notes_below=tuple(sentences("bounds", n_bounds=statistics.n_bounds)),

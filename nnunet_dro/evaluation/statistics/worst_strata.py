@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.scoring.failures import DECIMALS
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.columns import enough_cases, n_units
 
@@ -101,7 +102,8 @@ def _worst_and_best(
     """The columns of the worst and the best stratum of a group, all of which have a value."""
     names = [row["stratum"] for row in group]
     values = np.array([row[statistic] for row in group], dtype=np.float64)
-    goodness = metric.goodness(values)
+    # What differs by rounding alone has no gap.
+    goodness = metric.goodness(values.round(DECIMALS))
 
     best = int(np.nanargmax(goodness))
     others = goodness.copy()

@@ -84,6 +84,20 @@ def test_random_strata_are_no_finding_though_one_is_the_lowest():
     assert "The mean is compared because some strata have too few cases" in found.text
 
 
+def test_strata_whose_means_differ_by_rounding_are_the_same():
+    scores, _ = two_strata()
+    scores["dice"] = 0.8
+    cases = scores["case"].unique()
+    letters = ordered(["a", *"bbb", *"c" * (len(cases) - 4)], cases)
+
+    evaluation = evaluation_of(scores, {"letter": letters})
+
+    # The mean of 0.8 three times is a little more than 0.8.
+    assert evaluation.strata["mean"].nunique() > 1
+    assert findings(evaluation)[0].title == "Cerebellum is the same in every stratum"
+    assert evaluation.worst["gap"].eq(0).all()
+
+
 def test_perfect_predictions_score_below_nothing_and_no_stratum_is_worst():
     scores, strata = two_strata()
     scores["dice"] = 1.0
