@@ -30,7 +30,7 @@ class _Options:
         list[str] | None,
         option(
             "Attribute to combine, as for evaluate; repeatable. Default: those of the evaluation, "
-            "and all columns of the case table.",
+            "and with --cases all columns of that table.",
             autocompletion=complete_attribute,
         ),
     ] = None

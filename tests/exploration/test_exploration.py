@@ -127,7 +127,7 @@ def test_labels_that_neither_has_do_not_count():
 
     exploration = explore_evaluation(evaluation, limits=Limits(min_cases=3))
 
-    assert "10 scores without a value for another reason do not count." in exploration.notes
+    assert "10 scores without a value do not count." in exploration.notes
 
     evaluation = made(40)
     evaluation.scores.loc[3, "dice"] = np.inf
