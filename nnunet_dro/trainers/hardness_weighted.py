@@ -96,7 +96,16 @@ class HardnessWeighted(_Trainer):
         None where images are not looked at.
         """
         cap = self.options.cap_of_kinds
-        return draws_of_rare_images(self, cap=cap) if cap > 1 else None
+        if cap == 1:
+            return None
+        batch_size = None if self.options.replace else self._max_cases
+        return draws_of_rare_images(self, cap=cap, batch_size=batch_size)
+
+    @property
+    def _max_cases(self) -> int:
+        """Number of cases in the largest batch of a rank."""
+        n_ranks = dist.get_world_size() if self.is_ddp else 1
+        return math.ceil(self.configuration_manager.batch_size / n_ranks)
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""
@@ -108,14 +117,13 @@ class HardnessWeighted(_Trainer):
         shares = None
         if self.options.logit_adjustment or self.options.vector_scaling:
             shares = voxel_shares(self)
-        n_ranks = dist.get_world_size() if self.is_ddp else 1
 
         loss = HardnessWeightedLoss(
             plain,
             per_case_loss(plain, self.options, shares=shares),
             importance=self.options.importance,
             normalised=self.options.normalised,
-            max_cases=math.ceil(self.configuration_manager.batch_size / n_ranks),
+            max_cases=self._max_cases,
             is_ddp=self.is_ddp,
         )
         return loss.to(self.device)

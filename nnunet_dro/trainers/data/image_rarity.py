@@ -20,7 +20,7 @@ from nnunet_dro.fingerprints import (
     parts,
     rarity_of_images,
 )
-from nnunet_dro.sampling import draws_of_kinds
+from nnunet_dro.sampling import draws_of_kinds, expected_draws
 from nnunet_dro.sampling.cap import is_of_rare_kind
 from nnunet_dro.trainers.data.case_cache import CaseCache, reading, training_dataset
 
@@ -30,7 +30,9 @@ RARITY_FILE = "rarity.csv"
 _N_NAMED = 6
 
 
-def draws_of_rare_images(trainer: Any, *, cap: float) -> NDArray[np.float64]:
+def draws_of_rare_images(
+    trainer: Any, *, cap: float, batch_size: int | None = None
+) -> NDArray[np.float64]:
     """How often to draw the training cases for their images, relative to chance.
 
     Cases of rare kinds of images come more often, see `nnunet_dro.fingerprints.kinds` and
@@ -40,6 +42,9 @@ def draws_of_rare_images(trainer: Any, *, cap: float) -> NDArray[np.float64]:
     Args:
         trainer: A trainer of nnU-Net that knows its preprocessed data.
         cap: How many times as often as by chance a case is drawn at most, > 1.
+        batch_size: Number of cases in a batch, if these are distinct: none gets more draws than a
+            place in every batch, and the log and the file say so. None if they are drawn with
+            replacement.
 
     Returns:
         A number for each training case, in nnU-Net's order, shape (n,), with a mean of 1.
@@ -52,7 +57,7 @@ def draws_of_rare_images(trainer: Any, *, cap: float) -> NDArray[np.float64]:
     cases = [str(case) for case in dataset.identifiers]
     table = image_rarity(dataset, cases, log=trainer.print_to_log_file, jobs=jobs)
     draws = draws_of_kinds(table[list(KINDS)], cap=cap)
-    table = table.assign(times_as_often=draws)
+    table = table.assign(times_as_often=_times_as_often(draws, batch_size))
     if trainer.local_rank == 0:
         write_rarity(table, Path(trainer.output_folder) / RARITY_FILE)
     trainer.print_to_log_file(_rare_kinds(table))
@@ -121,6 +126,14 @@ def write_rarity(table: pd.DataFrame, path: Path) -> None:
     """Write such rows in the order of `rarest_first`."""
     with replacing(path) as partial:
         rarest_first(table).to_csv(partial, index=False, float_format="%.4g", lineterminator="\n")
+
+
+def _times_as_often(draws: NDArray[np.float64], batch_size: int | None) -> NDArray[np.float64]:
+    """How often cases are drawn into batches of distinct cases, relative to chance."""
+    if batch_size is None or (draws == 1).all():
+        return draws
+    n_cases = len(draws)
+    return expected_draws(draws / n_cases, size=batch_size) * n_cases / batch_size
 
 
 def _rare_kinds(table: pd.DataFrame) -> str:

@@ -97,6 +97,19 @@ def test_a_table_has_every_case_those_of_rare_kinds_first(trainer, tmp_path):
     )
 
 
+def test_cases_of_a_batch_are_distinct_so_none_is_told_more_than_a_place_in_each(trainer, tmp_path):
+    weights = draws_of_rare_images(trainer, cap=8.0, batch_size=40)
+
+    # The five are in every batch of 40 of the 50 cases; the 45 others share 35 places.
+    draws = pd.read_csv(tmp_path / "rarity.csv").set_index("case")["times_as_often"][trainer.cases]
+    np.testing.assert_allclose(draws[N_COMMON:], 50 / 40)
+    np.testing.assert_allclose(draws[:N_COMMON], 35 / 45 * 50 / 40, rtol=1e-3)
+    assert "case_45 (1.2x)" in trainer.lines[-1]
+
+    np.testing.assert_array_equal(draws_of_rare_images(trainer, cap=8.0), weights)
+    assert "case_45 (1.8x)" in trainer.lines[-1]
+
+
 def test_images_of_one_kind_are_drawn_by_chance(trainer):
     del trainer.cases[N_COMMON:]
 
