@@ -14,6 +14,7 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.absent_labels import note_on_absent_labels
 from nnunet_dro.files.case_log import LOSSES, WEIGHTS, read_log
+from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.inspection.doctor.columns import DICE, HARDNESS, LOSS, TRAINING, VOXELS
 from nnunet_dro.inspection.doctor.comparisons import State, Stratum
 from nnunet_dro.inspection.doctor.rules import FEWEST_CASES, Diagnosis, Finding, diagnose
@@ -192,6 +193,11 @@ class Answer:
     def members(self, stratum: Stratum) -> list[str]:
         """The cases of a stratum."""
         return [str(case) for case in self.cases["case"][stratum.members]]
+
+    def is_complete(self, column: str) -> bool:
+        """Whether every training case has an entry in a column of the strata."""
+        entries = self.strata.loc[self.is_training, column]
+        return not (entries == MISSING).any()
 
     def is_drawn_more(self, stratum: Stratum) -> bool:
         """Whether the default trainer would draw a stratum more often than by chance, clearly."""

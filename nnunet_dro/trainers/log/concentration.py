@@ -9,9 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro import sampling
+from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 from nnunet_dro.trainers.log.epoch_log import Row
+from nnunet_dro.trainers.log.epoch_table import group_column
 from nnunet_dro.trainers.options import trainer_told_by
+
+#: A column of the case table, and the entry of a group in it.
+Group = tuple[str, str]
 
 #: Below this share of effective cases a training is warned of.
 _SMALL_SHARE = 0.1
@@ -69,7 +74,7 @@ def concentration_warnings(
     *,
     rule: sampling.Rule = sampling.UNIFORM,
     items: str = "cases",
-    shares: Mapping[str, float] | None = None,
+    shares: Mapping[Group, float] | None = None,
     n_draws: float = 0,
 ) -> list[str]:
     """Warnings that became true in the last epoch.
@@ -79,8 +84,7 @@ def concentration_warnings(
         n_items: Number of cases or sub-volumes that are drawn.
         rule: What the draws depend on.
         items: What is drawn, for the messages.
-        shares: Each group's share of the cases, by the name of the column with its share of the
-            draws.
+        shares: Each group's share of the cases.
         n_draws: Number of draws of an epoch.
     """
     warnings = []
@@ -112,26 +116,25 @@ def concentration_warnings(
 
     shares = shares or {}
     before = _neglected(rows[:-1], shares, n_draws)
-    neglected = [name for name in _neglected(rows, shares, n_draws) if name not in before]
+    neglected = [group for group in _neglected(rows, shares, n_draws) if group not in before]
     if neglected:
         warnings.append(_warning_of_neglected(neglected, rows, shares))
     return warnings
 
 
 def _warning_of_neglected(
-    neglected: Sequence[str], rows: Sequence[Row], shares: Mapping[str, float]
+    neglected: Sequence[Group], rows: Sequence[Row], shares: Mapping[Group, float]
 ) -> str:
-    """The warning of groups that are drawn too rarely, called by their columns of training.csv."""
+    """The warning of groups that are drawn too rarely."""
     descriptions = []
     trainers = set()
 
-    for name in neglected:
-        group = name.removeprefix("draws[").removesuffix("]")
-        share_of_cases = f"{100 * shares[name]:.1f} % of the cases"
-        share_of_draws = f"{100 * _recent(rows, name):.1f} % of the draws"
-        descriptions.append(f"{group} ({share_of_cases}, {share_of_draws})")
-        column = group.partition("=")[0]
-        trainers.add(trainer_told_by(column))
+    for column, group in neglected:
+        share_of_cases = f"{100 * shares[column, group]:.1f} % of the cases"
+        share_of_draws = f"{100 * _recent(rows, column, group):.1f} % of the draws"
+        descriptions.append(f"{column}={group} ({share_of_cases}, {share_of_draws})")
+        is_complete = (column, MISSING) not in shares
+        trainers.add(trainer_told_by(column, is_complete=is_complete))
 
     return (
         f"WARNING: the hard cases are not the rare ones. In the last {_N_RISING} epochs draws were "
@@ -227,8 +230,8 @@ def _gets_nowhere(rows: Sequence[Row], n_items: int) -> bool:
     return True
 
 
-def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: float) -> list[str]:
-    """The small groups that are drawn too rarely, by the names of their columns in training.csv.
+def _neglected(rows: Sequence[Row], shares: Mapping[Group, float], n_draws: float) -> list[Group]:
+    """The small groups that are drawn too rarely.
 
     With a share s of the cases, a group has s +- sqrt(s (1 - s) / n) of n uniform draws.
     """
@@ -236,17 +239,19 @@ def _neglected(rows: Sequence[Row], shares: Mapping[str, float], n_draws: float)
         return []
 
     n_recent = _N_RISING * n_draws
-    names = []
-    for name, share in shares.items():
+    groups = []
+    for (column, group), share in shares.items():
         deviation = np.sqrt(share * (1 - share) / max(1, n_recent))
         too_rarely = _DRAWN_TOO_RARELY * share
         no_chance = share - _NO_CHANCE * deviation
-        if share <= _SMALL_GROUP and _recent(rows, name) < min(too_rarely, no_chance):
-            names.append(name)
-    return names
+        recent = _recent(rows, column, group)
+        if share <= _SMALL_GROUP and recent < min(too_rarely, no_chance):
+            groups.append((column, group))
+    return groups
 
 
-def _recent(rows: Sequence[Row], name: str) -> float:
+def _recent(rows: Sequence[Row], column: str, group: str) -> float:
     """A group's share of the draws in the last epochs; NaN if an epoch does not say."""
+    name = group_column("draws", column, group)
     shares = [row.get(name, np.nan) for row in rows[-_N_RISING:]]
     return float(np.mean(shares))

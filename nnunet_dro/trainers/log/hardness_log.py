@@ -139,7 +139,7 @@ class HardnessLog(CaseLog):
 
     def _warnings(self) -> list[str]:
         rule = self.table.rule
-        shares = {}
+        shares: dict[concentration.Group, float] = {}
         if rule.needs_losses:
             shares = self._shares_of_groups()
 
@@ -153,13 +153,13 @@ class HardnessLog(CaseLog):
             n_draws=n_draws / len(self.rows),
         )
 
-    def _shares_of_groups(self) -> dict[str, float]:
-        """Each group's share of the cases, by the column with its share of the draws."""
+    def _shares_of_groups(self) -> dict[concentration.Group, float]:
+        """Each group's share of the cases."""
         shares = {}
         for column, group_of_case in self.groups.items():
             share_of_group = pd.Series(group_of_case).value_counts(normalize=True)
             for group, share in share_of_group.sort_index().items():
-                shares[epoch_table.group_column("draws", column, str(group))] = float(share)
+                shares[column, str(group)] = float(share)
         return shares
 
     def _per_case(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -127,10 +127,11 @@ class IWOptions(GroupOptions):
         )
 
 
-def trainer_told_by(column: str) -> str:
+def trainer_told_by(column: str, *, is_complete: bool = True) -> str:
     """The trainer that draws every group of a column equally often.
 
-    Where a trainer's name cannot contain the column, it says that the column has to be renamed.
+    It says what has to be done before: rename a column that a trainer's name cannot contain, and
+    fill in a column in which a training case has no entry.
 
     Example:
         >>> trainer_told_by("centre")
@@ -143,7 +144,9 @@ def trainer_told_by(column: str) -> str:
     # An option in the name of a column is read as one.
     with suppress(ValueError):
         if options_from_name(name, base=base, kind=IWOptions).column == column:
-            return name
+            if is_complete:
+                return name
+            return f"{name} (first fill in what is missing in the column `{column}` of cases.csv)"
     return (
         f"{base}_<new name> (first rename the column `{column}` of cases.csv, because no trainer's "
         "name can contain it)"

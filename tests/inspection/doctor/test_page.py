@@ -153,6 +153,17 @@ def test_a_column_that_no_trainer_can_name_is_to_be_renamed(tmp_path):
     assert "(first rename the column `share0.5` of cases.csv, because no trainer's name" in text
 
 
+def test_a_column_that_lacks_an_entry_is_to_be_filled_in(tmp_path):
+    answer = answer_of(cases(a=LEVEL, rare={"training": around(0.05, 8)}), tmp_path)
+    filled = (
+        "nnUNetTrainerIW_site (first fill in what is missing in the column `site` of cases.csv)"
+    )
+    incomplete = answer.strata.replace({"site": {"rare": "missing"}})
+
+    assert filled not in printed(answer)
+    assert filled in printed(replace(answer, strata=incomplete))
+
+
 def test_where_the_default_ignores_the_hardest_it_is_not_recommended(tmp_path):
     table = cases(a=LEVEL, rare={"training": around(0.05, 8)})
     answer = answer_of(table, tmp_path)

@@ -140,25 +140,35 @@ def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless, effec
         assert "nnunet-dro suspects" in said[0]
 
 
-def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, **named):
+def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, of="centre", **named):
     rows = [
-        saved_row({"epoch": e, "effective_cases": 90.0, "draws[centre=C]": share_of_draws})
+        saved_row({"epoch": e, "effective_cases": 90.0, f"draws[{of}=C]": share_of_draws})
         for e in range(until)
     ]
     return concentration_warnings(rows, 100, n_draws=n_draws, **named)
 
 
 def test_draws_taken_from_a_small_group_are_said_once_with_what_to_use():
-    shares = {"draws[centre=C]": 0.05, "draws[centre=A]": 0.95}
+    shares = {("centre", "C"): 0.05, ("centre", "A"): 0.95}
     said = [w for n in range(13) for w in warnings_of_a_group(0.026, until=n, shares=shares)]
 
     (warning,) = said
 
     assert "centre=C (5.0 % of the cases, 2.6 % of the draws)" in warning
-    assert "nnUNetTrainerIW_centre" in warning
+    assert "nnUNetTrainerIW_centre." in warning
 
-    shares = {"draws[centre=C]": 0.05}
+    shares = {("centre", "C"): 0.05}
     assert not warnings_of_a_group(0.045, shares=shares)
     assert not warnings_of_a_group(0.026, n_draws=8, shares=shares)
-    assert not warnings_of_a_group(0.1, shares={"draws[centre=C]": 0.5})
+    assert not warnings_of_a_group(0.1, shares={("centre", "C"): 0.5})
     assert not warnings_of_a_group(0.026)
+
+
+def test_a_column_that_needs_a_change_before_it_names_a_trainer_is_said_so():
+    shares = {("centre", "C"): 0.05, ("centre", "missing"): 0.95}
+    (warning,) = warnings_of_a_group(0.026, until=10, shares=shares)
+    assert "nnUNetTrainerIW_centre (first fill in what is missing in the column `cen" in warning
+
+    (warning,) = warnings_of_a_group(0.026, until=10, shares={("dose=mg", "C"): 0.05}, of="dose=mg")
+    assert "dose=mg=C (5.0 % of the cases" in warning
+    assert "nnUNetTrainerIW_dose=mg" in warning
