@@ -25,7 +25,7 @@ from nnunet_dro.trainers.data.dataloading import (
     put_loader,
 )
 from nnunet_dro.trainers.data.image_rarity import draws_of_rare_images
-from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
+from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed, check_previous_stage
 from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.log.epoch_log import Row, TrainingLog
@@ -109,6 +109,12 @@ class HardnessWeighted(_Trainer):
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""
+        if self.is_cascaded:
+            training, validation = self.do_split()
+            check_previous_stage(
+                Path(self.folder_with_segs_from_previous_stage),
+                [*training, *validation],
+            )
         _ = self._draws_of_images
 
     def _build_loss(self) -> nn.Module:

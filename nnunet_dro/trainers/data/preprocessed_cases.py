@@ -1,4 +1,4 @@
-"""Which cases of a fold are preprocessed."""
+"""Which cases of a fold are preprocessed, and predicted by the stage before in a cascade."""
 
 import os
 from collections.abc import Iterable
@@ -22,11 +22,35 @@ def check_preprocessed(folder: Path, cases: Iterable[str]) -> None:
     if not any(file.endswith(_ENDINGS) for file in files):
         return
 
-    present = {file.removesuffix(ending) for ending in _ENDINGS for file in files}
-    missing = sorted(set(cases) - present)
+    missing = _missing(files, cases)
     if missing:
         raise FileNotFoundError(
             f"`{SPLITS_FILE}` must name preprocessed cases, got {name_some(missing)}, not in "
             f"{str(folder)!r}. Run nnUNetv2_preprocess again, or remove them from "
             f"{SPLITS_FILE}."
         )
+
+
+def check_previous_stage(folder: Path, cases: Iterable[str]) -> None:
+    """Raise FileNotFoundError if the stage before in a cascade has not predicted a case of a fold.
+
+    nnU-Net would say so in one of its workers, above the errors of all others.
+
+    Args:
+        folder: ``MODEL/predicted_next_stage/CONFIGURATION``, with the predictions.
+        cases: The training and validation cases.
+    """
+    missing = _missing(os.listdir(folder) if folder.is_dir() else [], cases)
+    if missing:
+        trainer, _, configuration = folder.parents[1].name.split("__")
+        raise FileNotFoundError(
+            f"The stage before must have predicted every case, got no {name_some(missing)} in "
+            f"{str(folder)!r}. Train every fold of {configuration} with -tr {trainer}, or copy "
+            f"there what another trainer's model of {configuration} has in predicted_next_stage."
+        )
+
+
+def _missing(files: Iterable[str], cases: Iterable[str]) -> list[str]:
+    """The cases that none of the files is of."""
+    present = {file.removesuffix(ending) for ending in _ENDINGS for file in files}
+    return sorted(set(cases) - present)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
+from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed, check_previous_stage
 
 
 @pytest.mark.parametrize("endings", [(".b2nd", "_seg.b2nd", ".pkl"), (".npz", ".pkl")])
@@ -16,6 +16,21 @@ def test_cases_without_an_image_are_not_preprocessed(tmp_path, endings):
     check_preprocessed(tmp_path, ["a", "b.c", "lung_seg"])
     with pytest.raises(FileNotFoundError, match="got a ghost, b, ghost, not in"):
         check_preprocessed(tmp_path, ["ghost", "a", "b", "a ghost"])
+
+
+def test_a_stage_that_another_trainer_has_predicted_is_named(tmp_path):
+    model = tmp_path / "nnUNetTrainerDRO__nnUNetPlans__3d_lowres"
+    folder = model / "predicted_next_stage" / "3d_cascade_fullres"
+    cure = r"a, b in .*Train every fold of 3d_lowres with -tr nnUNetTrainerDRO, or copy"
+    with pytest.raises(FileNotFoundError, match=f"got no {cure}"):
+        check_previous_stage(folder, ["b", "a"])
+
+    folder.mkdir(parents=True)
+    (folder / "a.b2nd").touch()
+    with pytest.raises(FileNotFoundError, match="got no b in"):
+        check_previous_stage(folder, ["b", "a"])
+    (folder / "b.npz").touch()
+    check_previous_stage(folder, ["b", "a"])
 
 
 def test_cases_of_another_format_are_not_looked_for(tmp_path):
