@@ -243,7 +243,7 @@ def test_a_training_of_version_0_3_goes_on_by_the_name_that_the_error_says(chang
 
 
 @pytest.mark.parametrize("name", ["nnUNetTrainer", "nnUNetTrainerDRO", "nnUNetTrainerIW_site"])
-def test_a_checkpoint_that_says_nothing_of_options_has_the_trainer_of_its_name(name):
+def test_a_checkpoint_without_options_has_the_trainer_of_its_name(name):
     assert trained_with({"trainer_name": name}) == name
 
 

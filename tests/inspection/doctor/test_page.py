@@ -130,7 +130,7 @@ def test_hard_strata_come_with_the_command_and_what_it_would_draw(tmp_path):
     assert "nnunet-dro suspects" in printed(answer_of(TABLES["A few outliers"], tmp_path))
 
 
-def test_a_training_by_an_earlier_rule_of_the_same_name_is_no_robust_one_already(tmp_path):
+def test_a_training_by_an_earlier_rule_of_its_name_is_no_robust_one_yet(tmp_path):
     answer = answer_of(TABLES["Hard to learn, still losing on training cases"], tmp_path)
     answer = replace(
         answer,
