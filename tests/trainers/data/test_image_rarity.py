@@ -97,7 +97,7 @@ def test_a_table_has_every_case_those_of_rare_kinds_first(trainer, tmp_path):
     )
 
 
-def test_cases_of_a_batch_are_distinct_so_none_is_told_more_than_a_place_in_each(trainer, tmp_path):
+def test_no_case_is_told_more_draws_than_a_place_in_each_batch(trainer, tmp_path):
     weights = draws_of_rare_images(trainer, cap=8.0, batch_size=40)
 
     # The five are in every batch of 40 of the 50 cases; the 45 others share 35 places.
