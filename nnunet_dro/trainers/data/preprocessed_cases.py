@@ -42,7 +42,7 @@ def check_previous_stage(folder: Path, cases: Iterable[str]) -> None:
     """
     missing = _missing(os.listdir(folder) if folder.is_dir() else [], cases)
     if missing:
-        trainer, _, configuration = folder.parents[1].name.split("__")
+        trainer, _, configuration = folder.parents[1].name.rsplit("__", 2)
         raise FileNotFoundError(
             f"The stage before must have predicted every case, got no {name_some(missing)} in "
             f"{str(folder)!r}. Train every fold of {configuration} with -tr {trainer}, or copy "
