@@ -366,7 +366,7 @@ def test_other_reference_files_of_the_same_size_are_named():
     [
         (["ERM"], "at least two methods, got ERM"),
         (["ERM", " "], "got ' '"),
-        (["ERM", "ERM "], "got 'ERM ' twice"),
+        (["ERM", "ERM "], "got 'ERM' twice"),
     ],
 )
 def test_methods_must_have_names_of_their_own(names, message):
