@@ -168,6 +168,9 @@ def test_links_and_commands_of_a_page_work(page):
 
     assert broken_links(page, text) == []
 
+    # A sentence that goes on with "0. It" in a new line would begin a list.
+    assert re.findall(r"^[^\W\d].*\n\d+\. .*", prose(text), re.MULTILINE) == []
+
     refused = [(words, refusal(words)) for words in calls(text)]
     assert [(words, why) for words, why in refused if why] == []
 
