@@ -312,13 +312,21 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 
 
 def fresh(
-    question: Callable[..., Question], data: Path | None = None, *, quick: bool, is_real: bool
+    question: Callable[..., Question],
+    data: Path | None = None,
+    *,
+    quick: bool,
+    is_real: bool,
+    is_complete: bool = True,
 ) -> Question:
-    """The same question once more, of seeds that were not known when the default was chosen."""
+    """The same question once more, of seeds that were not known when the default was chosen.
+
+    The page says so if it is not complete: if not all seeds have been trained.
+    """
     asked = question(data, quick=quick)
     return replace(
         asked,
         title=f"{asked.title}, fresh trainings",
-        about=render("convergence/fresh", is_real=is_real),
+        about=render("convergence/fresh", is_real=is_real, is_complete=is_complete),
         late=(),
     )
