@@ -1,17 +1,13 @@
 """The case table: what is known about every case in addition to its images."""
 
 import csv
-import datetime
-import json
 import re
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.files.json_file import read_json, without_twins
+from nnunet_dro.files.table_rows import IDENTIFIERS, READERS
 from nnunet_dro.naming import name_some, repeated
 
 CASE_TABLE_FILE = "cases.csv"  # Name of the case table in the folders of a dataset.
@@ -31,9 +27,6 @@ EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN")
 
 #: A number, with a decimal point or a decimal comma.
 _DECIMAL = re.compile(r"[+-]?\d+([.,]\d+)?")
-
-#: Columns that can name the cases; the first one that the table has does so.
-_IDENTIFIERS = ("case", "case_id", "participant_id")
 
 
 def case_table_places(*folders: Path | None) -> list[Path]:
@@ -73,13 +66,13 @@ def read_cases(path: Path) -> pd.DataFrame:
             f"`cases` must be a case table, got {str(path)!r}, which {what}. {cure}"
         )
     ending = path.suffix.lower()
-    if ending not in _READERS:
+    if ending not in READERS:
         raise ValueError(
             f"`cases` must end in .csv, .tsv, .xlsx or .json, got {str(path)!r}. "
             "Save the table in one of these formats."
         )
     try:
-        rows = _READERS[ending](path)
+        rows = READERS[ending](path)
     except (csv.Error, ValueError, RecursionError) as error:
         cure = "Save it again."
         if isinstance(error, UnicodeDecodeError):
@@ -98,143 +91,6 @@ def read_cases(path: Path) -> pd.DataFrame:
 
 def _refusal(rule: str, got: str, path: Path, cure: str) -> ValueError:
     return ValueError(f"`cases` must {rule}, got {got} in {str(path)!r}. {cure}")
-
-
-def _read_text(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = file.readlines()
-
-    first_rows: list[list[str]] = []
-    separator = "\t" if path.suffix.lower() == ".tsv" else None
-    # Excel writes and reads such a first line, which is no row of the table.
-    declared = re.fullmatch(r'"?sep=(.)"?', lines[0].rstrip("\r\n")) if lines else None
-    if declared:
-        separator = declared[1]
-        first_rows.append([])
-        lines = lines[1:]
-    if separator is None:
-        separator = _separator_of(lines[0]) if lines else ","
-
-    rows = csv.reader(lines, delimiter=separator, strict=True)
-    return [*first_rows, *(_texts(row) for row in rows)]
-
-
-def _separator_of(names: str) -> str:
-    """What separates the names of columns in the first line of a CSV file.
-
-    It is the one that makes a name of the cases' column. Spreadsheets write semicolons where the
-    decimal mark is a comma, and tabs into what is then called .csv.
-    """
-    separators = {}
-    for separator in (",", ";", "\t"):
-        columns = _texts(next(csv.reader([names], delimiter=separator), []))
-        has_cases = any(name in columns for name in _IDENTIFIERS)
-        separators[separator] = (has_cases, len(columns))
-    return max(separators, key=lambda separator: separators[separator])
-
-
-def _read_xlsx(path: Path) -> list[list[str]]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # openpyxl warns about styles and drop-down lists
-            sheet = pd.read_excel(
-                path, header=None, dtype=object, na_filter=False, engine="openpyxl"
-            )
-            not_computed = _formulas_without_value(path)
-    except ImportError as error:
-        raise ValueError(
-            "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
-        ) from error
-    # openpyxl lets through whatever unzipping and XML raise on a damaged file.
-    except Exception as error:
-        raise ValueError(f"it is not a complete spreadsheet ({error})") from error
-
-    if not_computed:
-        raise ValueError(
-            f"formulas were never computed ({name_some(not_computed, at_most=3)}). Open it in a "
-            "spreadsheet program, which computes them"
-        )
-    return [_texts(row) for row in sheet.itertuples(index=False)]
-
-
-def _formulas_without_value(path: Path) -> list[str]:
-    """The cells of the first sheet with formulas that no spreadsheet program has computed."""
-    from openpyxl import load_workbook  # type: ignore[import-untyped]
-
-    cells = []
-    sheets = []
-    for data_only in (True, False):
-        book = load_workbook(path, read_only=True, data_only=data_only)
-        sheets.append(book.worksheets[0].iter_rows())
-    for row_of_values, row in zip(*sheets, strict=True):
-        for value, cell in zip(row_of_values, row, strict=True):
-            # A formula whose result is an empty text has the type of text.
-            is_formula = cell.data_type == "f"
-            if is_formula and value.value is None and value.data_type == "n":
-                cells.append(str(cell.coordinate))
-    return cells
-
-
-def _read_json(path: Path) -> list[list[str]]:
-    content = read_json(path, encoding="utf-8-sig", object_pairs_hook=_stripped_names)
-    is_mapping = isinstance(content, dict)
-    parts = list(content.values()) if is_mapping else content
-    if is_mapping and parts and all(isinstance(part, list) for part in parts):
-        return _rows_of_columns(content)
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise ValueError(
-            "it must be a list of records, or a mapping from cases to attributes or columns to "
-            "entries"
-        )
-
-    rows = _rows_of_records(parts)
-    if is_mapping:
-        # An attribute called `case` would duplicate that column, which is refused.
-        rows = [[case, *row] for case, row in zip(["case", *content], rows, strict=True)]
-    return rows
-
-
-def _rows_of_columns(columns: Mapping[str, list[Any]]) -> list[list[str]]:
-    """The rows of a mapping from columns to entries; the names are the first row."""
-    if len({len(entries) for entries in columns.values()}) > 1:
-        raise ValueError("its columns differ in length")
-    rows = [_texts(row) for row in zip(*columns.values(), strict=True)]
-    return [list(columns), *rows]
-
-
-def _rows_of_records(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The rows of records, which may lack attributes; the names are the first row."""
-    names = list(dict.fromkeys(name for record in records for name in record))
-    rows = [_texts(record.get(name) for name in names) for record in records]
-    return [names, *rows]
-
-
-#: What reads the rows of a table, names and all, by the ending of the file.
-_READERS = {".csv": _read_text, ".tsv": _read_text, ".xlsx": _read_xlsx, ".json": _read_json}
-
-
-def _stripped_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name.strip(): value for name, value in without_twins(pairs).items()}
-
-
-def _texts(row: Iterable[Any]) -> list[str]:
-    return [_text(entry) for entry in row]
-
-
-def _text(entry: Any) -> str:
-    if entry is None or entry != entry:
-        return ""
-    if isinstance(entry, (dict, list)):
-        raise ValueError(
-            f"an entry has several values: {json.dumps(entry, ensure_ascii=False)[:40]}"
-        )
-    if isinstance(entry, bool):
-        return str(entry).lower()
-    if isinstance(entry, float) and entry.is_integer() and abs(entry) < 1e15:
-        return str(int(entry))
-    if isinstance(entry, datetime.datetime) and entry.time() == datetime.time():
-        return entry.date().isoformat()
-    return str(entry).strip()
 
 
 def _columns(rows: list[tuple[int, list[str]]], path: Path) -> dict[str, list[str]]:
@@ -281,7 +137,7 @@ def _named_by_case(
     columns: Mapping[str, list[str]], row_numbers: Sequence[int], path: Path
 ) -> pd.DataFrame:
     """The table with the column ``case``, in which every row names another case."""
-    identifier = next((name for name in _IDENTIFIERS if name in columns), None)
+    identifier = next((name for name in IDENTIFIERS if name in columns), None)
     if identifier is None:
         cure = (
             "Rename the column that names the cases (`case_id` and `participant_id` are "
