@@ -3,7 +3,7 @@
 Score every case, divide the cases into strata, describe the strata.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,22 +27,17 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import (
     ScoredPair,
     ScoredPairs,
-    notes_on_rules,
     score_pairs,
     sha256_of,
 )
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
-from nnunet_dro.evaluation.statistics.patients import (
-    note_on_divided_patients,
-    note_on_patients,
-    note_on_repeated_patients,
-)
+from nnunet_dro.evaluation.statistics.notes import notes_on_patients, notes_on_scores
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.evaluation.stratifying.segmentations import with_images
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
 
 Progress = Callable[[int, int], None]
@@ -241,8 +236,8 @@ def _described(
     notes = (
         *division.notes,
         *inputs.notes,
-        *_notes_on_scores(scored, scoring),
-        *_notes_on_patients(division, options),
+        *notes_on_scores(scored, scoring),
+        *notes_on_patients(division, options),
     )
 
     absent = {
@@ -297,55 +292,3 @@ def _find_inputs(
     scores, inputs = read_summary(prediction, labels, options.scoring)
     inputs = matched_inputs(inputs, prediction, references, missing=options.missing)
     return inputs, ScoredPairs(scores)
-
-
-def _notes_on_patients(division: Division, options: EvaluateOptions) -> Sequence[str]:
-    if options.patient is None:
-        return note_on_repeated_patients(division.cases)
-    patient_of_case = division.patient_of_case
-    return [
-        *note_on_patients(options.patient, patient_of_case, options.patient_score),
-        *note_on_divided_patients(patient_of_case, division.strata),
-    ]
-
-
-def _notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
-    """What readers of the scores need to know: what has no score, and in which unit they are."""
-    scores = scored.table
-    if scored.only_predicted:
-        names = name_some(scored.only_predicted)
-        yield (
-            f"Values that occur only in predictions are not scored: {names}. "
-            "A dataset.json would name them."
-        )
-
-    has_none = scores[list(scoring.metrics)].isna().all(axis=1)
-    is_without = has_none.groupby(scores["case"], sort=False).all()
-    without = [str(case) for case in is_without.index[is_without]]
-    if without:
-        yield (
-            f"{count(len(without), 'case')} without any score, because neither map has a label "
-            f"(voxels to ignore do not count): {name_some(without)}."
-        )
-
-    is_one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
-    for name in scoring.metrics:
-        metric = METRICS[name]
-        # Of lesions that are missed or invented, the distance is known.
-        if metric.unit != "mm" or metric.on_lesions:
-            continue
-        n_left_out = int((is_one_sided & scores[name].isna()).sum())
-        if n_left_out:
-            rows = count(n_left_out, "row")
-            yield (
-                f"{metric.title} leaves out {rows} of scores.csv where only the reference or only "
-                "the prediction has the label; Dice counts them as 0."
-            )
-
-    yield from notes_on_rules(scored.rules)
-    if in_pixels(scores):
-        metrics = [METRICS[name] for name in scoring.metrics if METRICS[name].needs_voxel_size]
-        sizes = ["volumes" if metric.unit == "ml" else "distances" for metric in metrics]
-        if sizes:
-            named = " and ".join(sorted(set(sizes)))
-            yield f"The images have no voxel size: {named} are in pixels (px)."
