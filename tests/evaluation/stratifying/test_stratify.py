@@ -203,19 +203,30 @@ def test_damaged_spreadsheets_and_other_endings_are_refused_in_one_line(table_of
         table_of(content, "cases.ods")
 
 
-def test_formulas_that_were_never_computed_are_not_missing_values(sheet_of, tmp_path):
-    with pytest.raises(ValueError, match=r"formulas were never computed \(B2\)\. Open it"):
-        sheet_of(["case", "age"], ["a", "=2*3"])
-
-    # What Excel writes where the result of a formula is an empty text.
-    path = tmp_path / "cases.xlsx"
+def alter_sheet(path, pattern, replacement):
+    """Alter the XML of the first sheet of a spreadsheet."""
     with zipfile.ZipFile(path) as book:
         parts = {name: book.read(name).decode() for name in book.namelist()}
     sheet = "xl/worksheets/sheet1.xml"
-    parts[sheet] = re.sub('<c r="B2">(<f>.*?</f>)', r'<c r="B2" t="str">\1', parts[sheet])
+    parts[sheet] = re.sub(pattern, replacement, parts[sheet])
     with zipfile.ZipFile(path, "w") as book:
         for name, text in parts.items():
             book.writestr(name, text)
+
+
+def test_formulas_that_were_never_computed_are_not_missing_values(sheet_of, tmp_path):
+    refused = pytest.raises(ValueError, match=r"formulas were never computed \(B2\)\. Open it")
+    with refused:
+        sheet_of(["case", "age"], ["a", "=2*3"])
+
+    # Some programs write a wrong size of the sheet.
+    path = tmp_path / "cases.xlsx"
+    alter_sheet(path, '<dimension ref="A1:B2"', '<dimension ref="A1"')
+    with refused:
+        read_cases(path)
+
+    # What Excel writes where the result of a formula is an empty text.
+    alter_sheet(path, '<c r="B2">(<f>.*?</f>)', r'<c r="B2" t="str">\1')
     assert read_cases(path)["age"].tolist() == ["missing"]
 
 
