@@ -170,6 +170,8 @@ def test_links_and_commands_of_a_page_work(page):
 
     # A sentence that goes on with "0. It" in a new line would begin a list.
     assert re.findall(r"^[^\W\d].*\n\d+\. .*", prose(text), re.MULTILINE) == []
+    # An item of a list that does not begin its line belongs to the item before.
+    assert re.findall(r"\S - \*\*.*", prose(text)) == []
 
     refused = [(words, refusal(words)) for words in calls(text)]
     assert [(words, why) for words, why in refused if why] == []
