@@ -57,7 +57,8 @@ def evaluation_html(
     blocks += _volumes(cases)
     blocks += _false_positives(cases)
     if entries:
-        blocks += _pictures(entries, links)
+        missing = evaluation.about.get("inputs", {}).get("missing_predictions", ())
+        blocks += _pictures(entries, links, any_missing=bool(missing))
 
     pictures = {}
     for number, entry in enumerate(entries):
@@ -260,7 +261,10 @@ def _false_positives(cases: ShownCases) -> Iterator[Block]:
 
 
 def _pictures(
-    entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], str]
+    entries: Sequence[GalleryEntry],
+    links: Mapping[tuple[str, str], str],
+    *,
+    any_missing: bool,
 ) -> Iterator[Block]:
     """The pictures of the worst cases, with the way to the viewer."""
     pictures = []
@@ -269,7 +273,7 @@ def _pictures(
         pictures.append(_picture(entry, address))
 
     yield Heading("Pictures of the worst cases", anchor="pictures", short="Pictures")
-    yield Prose(_about_pictures(entries, links))
+    yield Prose(_about_pictures(entries, links, any_missing=any_missing))
     yield gallery(
         pictures,
         [("reference", "reference, solid"), ("prediction", "prediction, dashed")],
@@ -277,11 +281,14 @@ def _pictures(
 
 
 def _about_pictures(
-    entries: Sequence[GalleryEntry], links: Mapping[tuple[str, str], str]
+    entries: Sequence[GalleryEntry],
+    links: Mapping[tuple[str, str], str],
+    *,
+    any_missing: bool,
 ) -> str | Markup:
     """What the pictures show, and where the viewer is, if there is one."""
     is_flat = len(entries[0].planes) == 1
-    about = say("pictures", is_flat=is_flat)
+    about = say("pictures", is_flat=is_flat, any_missing=any_missing)
     addresses = [address.partition("#")[0] for address in links.values()]
     if not addresses or not addresses[0]:
         return about

@@ -4,7 +4,7 @@ Planes through the largest disagreement, with the outlines of both label maps.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,14 +79,19 @@ class GalleryEntry:
     planes: tuple[Plane, ...]  # three; in two dimensions one, which has no name
 
 
-def worst_cases(evaluation: Evaluation, *, per_stratum: int = 2) -> list[Choice]:
+def worst_cases(
+    evaluation: Evaluation, *, per_stratum: int = 2, among: Collection[str] | None = None
+) -> list[Choice]:
     """The worst cases of every stratum and label by the first metric, in their order.
 
-    All have a value. Where they are more than fit a page, the worst case of every stratum goes
-    before any second-worst case, and worse values go first.
+    All have a value, and are ``among`` those that can be shown (None: all can). Where they are more
+    than fit a page, the worst case of every stratum goes before any second-worst case, and worse
+    values go first.
     """
     metric = metric_named(evaluation.metrics[0])
     scores = evaluation.scores[evaluation.scores[metric.name].notna()]
+    if among is not None:
+        scores = scores[scores["case"].isin(list(among))]
     scores = scores.assign(goodness=metric.goodness(scores[metric.name]))
     scores = scores.sort_values(["goodness", "case"])
 
@@ -150,8 +155,7 @@ def worst_with_files(
     labels = labels_of(evaluation.options.dataset_json, references)
     labels = labels or labels_by_value(evaluation.labels)
 
-    choices = worst_cases(evaluation, per_stratum=per_stratum)
-    choices = [choice for choice in choices if choice.case in files]
+    choices = worst_cases(evaluation, per_stratum=per_stratum, among=files)
     for choice in choices:
         if choice.label not in labels.values:
             raise InputError(

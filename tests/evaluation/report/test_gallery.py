@@ -226,3 +226,17 @@ def test_a_report_without_a_case_to_picture_says_so(tmp_path):
 
     result = done(run("report", root / "out", "--images", root / "images"))
     assert result.stderr == "nnunet-dro: No pictures: no case has both a score and a prediction.\n"
+
+
+def test_cases_without_a_prediction_take_no_place_among_the_pictures(tmp_path):
+    root = write_study(tmp_path, shifts=(0, 1, 2, 4))
+    for n in range(4):
+        write(root / "images" / f"case_{n:02}_0000.nii.gz", bars(4).astype(np.float32))
+    for n in (0, 2):
+        (root / "prediction" / f"case_{n:02}.nii.gz").unlink()
+    done(run_evaluate(root, "--missing", "worst"))
+    done(run("report", root / "out", "--images", root / "images"))
+
+    page = (root / "out" / "report.html").read_text()
+    assert re.findall(r"<figcaption><b>(\w+)</b>, tumour", page) == ["case_03", "case_01"]
+    assert "cases without one have no picture" in page
