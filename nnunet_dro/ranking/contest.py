@@ -16,6 +16,7 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.patients import patient_values
+from nnunet_dro.evaluation.statistics.significance import paired_differences
 from nnunet_dro.naming import name_some
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.signed_rank import one_sided_p
@@ -175,7 +176,8 @@ class Contest:
         Differences are of shape (n_tasks, n_pairs, n_units), NaN where the unit does not count.
         """
         first, second = np.triu_indices(self.goodness.shape[1], 1)
-        return self.goodness[:, first] - self.goodness[:, second], first, second
+        differences = paired_differences(self.goodness[:, second], self.goodness[:, first])
+        return differences, first, second
 
     @cached_property
     def unit_tests(self) -> FloatArray:

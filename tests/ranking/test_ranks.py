@@ -186,6 +186,14 @@ def test_of_a_patient_with_several_cases_the_mean_difference_is_tested():
     np.testing.assert_allclose(found, expected)
 
 
+def test_tests_take_differences_for_equal_that_are_so_but_for_rounding():
+    thirds = np.array([[2, 3, 2, 1, 1, 3], [1, 2, 3, 2, 0, 1]]) / 3
+    # Quarters of the same order have exact differences.
+    exact = thirds * 3 / 4
+
+    np.testing.assert_array_equal(pairwise_p(contest_of(thirds)), pairwise_p(contest_of(exact)))
+
+
 grids = st.integers(2, 5).flatmap(
     lambda n_teams: st.lists(
         st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=n_teams, max_size=n_teams),

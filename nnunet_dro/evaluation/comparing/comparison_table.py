@@ -22,7 +22,12 @@ from nnunet_dro.evaluation.statistics.columns import (
     TYPICAL,
 )
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
-from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
+from nnunet_dro.evaluation.statistics.significance import (
+    holm,
+    paired_differences,
+    typical_value,
+    wilcoxon_p,
+)
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
 from nnunet_dro.evaluation.stratifying.stratify import divide
 
@@ -263,7 +268,7 @@ def _counts(pair: _Pair) -> dict[str, int]:
 def _ranked(pair: _Pair) -> FloatArray:
     """The differences of one training of each method, as their test ranks them."""
     (before,), (after,) = pair.values
-    differences = after - before
+    differences = paired_differences(before, after)
 
     # A failure without a value has the largest rank, however bad the other method's value is.
     gain = METRICS[pair.key["metric"]].sign * np.inf
@@ -283,7 +288,7 @@ def _without_tests(pair: _Pair) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys((*TYPICAL, "wilcoxon_p"), np.nan)
     row["n_trainings_baseline"] = len(before)
     row["n_trainings_method"] = len(after)
-    return row | _wins(pair, after.mean(axis=0) - before.mean(axis=0))
+    return row | _wins(pair, paired_differences(before.mean(axis=0), after.mean(axis=0)))
 
 
 def _wins(pair: _Pair, differences: FloatArray) -> dict[str, int]:

@@ -18,6 +18,25 @@ _MOST_UNEQUAL = 50
 _MOST_EQUAL = 13
 
 
+#: Differences are told apart to so many binary digits of the largest value: what is beyond comes
+#: from rounding.
+_DIGITS = 40
+
+
+def paired_differences(before: FloatArray, after: FloatArray) -> FloatArray:
+    """``after`` less ``before``, shape (..., n), where what differs by rounding alone is the same.
+
+    1 - 2/3 and 2/3 - 1/3 are the same third, though not to the last bit of their doubles: without
+    this, signs and ranks of differences would be those of rounding errors. All are multiples of
+    2^-`_DIGITS` of the power of two above the largest of the n pairs. NaN stays.
+    """
+    sizes = np.fmax(np.abs(before), np.abs(after))
+    largest = np.fmax.reduce(sizes, axis=-1, keepdims=True, initial=0.0)
+    _, exponent = np.frexp(largest)
+    unit = np.ldexp(1.0, exponent - _DIGITS)
+    return np.asarray(np.rint((after - before) / unit) * unit)
+
+
 def wilcoxon_p(differences: FloatArray) -> float:
     """Two-sided p value of the Wilcoxon signed-rank test; zero differences are left out.
 

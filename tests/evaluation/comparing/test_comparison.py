@@ -12,7 +12,12 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics import significance
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
-from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
+from nnunet_dro.evaluation.statistics.significance import (
+    holm,
+    paired_differences,
+    typical_value,
+    wilcoxon_p,
+)
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 
@@ -183,6 +188,19 @@ def test_wilcoxon_by_hand():
     assert wilcoxon_p(np.zeros(4)) == 1
     assert np.isnan(wilcoxon_p(np.array([])))
     assert all(0 < wilcoxon_p(np.resize([0.1, -0.1, 0.1], n)) <= 1 for n in (1, 2, 7, 60))
+
+
+def test_differences_that_are_equal_but_for_rounding_are_ties():
+    # Thirds lie as quarters do, whose differences are exact: three gains and two losses of a step.
+    before, after = np.array([[1, 2, 3, 2, 0], [2, 3, 2, 1, 1]])
+    for step in (1 / 3, 1 / 4):
+        assert compare(two(before * step, after * step)).table["wilcoxon_p"].item() == 1
+
+    # Of a patient, the order of the cases is no difference, and a small volume remains one.
+    of_patient = np.array([np.mean([0.1, 0.2, 0.3])]), np.array([np.mean([0.3, 0.2, 0.1])])
+    assert of_patient[0] != of_patient[1]
+    assert paired_differences(*of_patient).tolist() == [0]
+    assert paired_differences(np.array([1e-12]), np.array([2e-12])) == pytest.approx(1e-12)
 
 
 def test_the_typical_difference_is_the_median_of_all_pairs_means():
