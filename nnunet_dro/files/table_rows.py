@@ -6,11 +6,9 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from nnunet_dro.files.json_file import read_json, without_twins
 from nnunet_dro.naming import name_some
@@ -56,10 +54,8 @@ def _read_xlsx(path: Path) -> list[list[str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns about styles and drop-down lists
-            sheet = pd.read_excel(
-                path, header=None, dtype=object, na_filter=False, engine="openpyxl"
-            )
-            not_computed = _formulas_without_value(path)
+            rows = _cells(path, data_only=True)
+            rows_of_formulas = _cells(path, data_only=False)
     except ImportError as error:
         raise ValueError(
             "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
@@ -68,36 +64,52 @@ def _read_xlsx(path: Path) -> list[list[str]]:
     except Exception as error:
         raise ValueError(f"it is not a complete spreadsheet ({error})") from error
 
+    _check_formulas(rows_of_formulas, rows)
+    n_columns = max(map(len, rows), default=0)
+    texts = []
+    for row in rows:
+        # Where a row ends, a spreadsheet shows empty cells.
+        lacking = [""] * (n_columns - len(row))
+        texts.append([_text_of_cell(cell) for cell in row] + lacking)
+    return texts
+
+
+def _cells(path: Path, *, data_only: bool) -> list[Sequence[Any]]:
+    """The cells of the first sheet by row, with the results of formulas or with the formulas."""
+    from openpyxl import load_workbook  # type: ignore[import-untyped]
+
+    with closing(load_workbook(path, read_only=True, data_only=data_only)) as book:
+        sheet = book.worksheets[0]
+        # Some programs write a wrong size of the sheet, beyond which no cell would be read.
+        sheet.reset_dimensions()
+        return list(sheet.iter_rows())
+
+
+def _check_formulas(rows_of_formulas: list[Sequence[Any]], rows: list[Sequence[Any]]) -> None:
+    """Check that a spreadsheet program has computed all formulas."""
+    not_computed = []
+    for formulas, results in zip(rows_of_formulas, rows, strict=True):
+        for formula, result in zip(formulas, results, strict=True):
+            # A formula whose result is an empty text has the type of text.
+            has_result = result.value is not None or result.data_type != "n"
+            if formula.data_type == "f" and not has_result:
+                not_computed.append(formula.coordinate)
+
     if not_computed:
         raise ValueError(
             f"formulas were never computed ({name_some(not_computed, at_most=3)}). Open it in a "
             "spreadsheet program, which computes them"
         )
-    return [_texts(row) for row in sheet.itertuples(index=False)]
 
 
-def _formulas_without_value(path: Path) -> list[str]:
-    """The cells of the first sheet with formulas that no spreadsheet program has computed."""
-    from openpyxl import load_workbook  # type: ignore[import-untyped]
-
-    cells = []
-    with ExitStack() as opened:
-        sheets = []
-        for data_only in (True, False):
-            book = load_workbook(path, read_only=True, data_only=data_only)
-            opened.callback(book.close)
-            sheet = book.worksheets[0]
-            # Some programs write a wrong size of the sheet, beyond which no cell would be read.
-            sheet.reset_dimensions()
-            sheets.append(sheet.iter_rows())
-
-        for row_of_values, row in zip(*sheets, strict=True):
-            for value, cell in zip(row_of_values, row, strict=True):
-                # A formula whose result is an empty text has the type of text.
-                is_formula = cell.data_type == "f"
-                if is_formula and value.value is None and value.data_type == "n":
-                    cells.append(str(cell.coordinate))
-    return cells
+def _text_of_cell(cell: Any) -> str:
+    """The entry of a cell, which is unknown where a formula failed."""
+    if cell.data_type == "e":
+        return ""
+    # Identifiers of many digits are stored as 1.2E+17.
+    if isinstance(cell.value, float) and cell.value.is_integer():
+        return str(int(cell.value))
+    return _text(cell.value)
 
 
 def _read_json(path: Path) -> list[list[str]]:
