@@ -126,6 +126,7 @@ def evaluate(
         options.scoring,
         inputs,
         scored,
+        division,
         sha256_of_files={name: sha256_of(path) for name, path in contents.items() if path},
     )
     return _described(scored, division, inputs, options, requirements, about)
@@ -209,11 +210,9 @@ def _described(
     about: Mapping[str, Any],
 ) -> Evaluation:
     """The evaluation of scored cases."""
-    scores = scored.table
     scoring = options.scoring
-
     statistics = summarise(
-        scores,
+        scored.table,
         division.strata,
         metrics=scoring.metrics,
         patient_of_case=division.patient_of_case,
@@ -232,38 +231,32 @@ def _described(
         )
 
     checked = with_absent(statistics, division.absent) if requirements else statistics
-    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels(scores))
-    notes = (
-        *division.notes,
-        *inputs.notes,
-        *notes_on_scores(scored, scoring),
-        *notes_on_patients(division, options),
-    )
-
-    absent = {
-        "strata_without_cases": division.without_cases,
-        "absent": division.absent,
-        "invalid_predictions": dict(inputs.invalid),
-    }
-    if division.table is not None:
-        entries = division.table.rename(columns=column_in_scores)
-        scores = scores.merge(entries, on="case", how="left")
+    outcomes = check_requirements(checked, requirements, in_pixels=in_pixels(scored.table))
     return Evaluation(
         method=options.method or inputs.method,
-        scores=scores,
+        scores=_with_entries(scored.table, division.table),
         strata=statistics,
         stratum_of_case=division.strata,
         worst=worst_strata(statistics, reference=options.reference_stratum),
-        false_positives=false_positives(scores),
+        false_positives=false_positives(scored.table),
         lesions=scored.lesions,
         lesion_sizes=sizes,
-        about={
-            **about,
-            "inputs": {**about["inputs"], **absent},
-            "requirements": [outcome.record for outcome in outcomes],
-        },
-        notes=notes,
+        about={**about, "requirements": [outcome.record for outcome in outcomes]},
+        notes=(
+            *division.notes,
+            *inputs.notes,
+            *notes_on_scores(scored, scoring),
+            *notes_on_patients(division, options),
+        ),
     )
+
+
+def _with_entries(scores: pd.DataFrame, case_table: pd.DataFrame | None) -> pd.DataFrame:
+    """The scores, with what the case table says of each case beside them."""
+    if case_table is None:
+        return scores
+    entries = case_table.rename(columns=column_in_scores)
+    return scores.merge(entries, on="case", how="left")
 
 
 def _find_inputs(

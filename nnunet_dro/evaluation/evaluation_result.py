@@ -22,6 +22,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
 from nnunet_dro.evaluation.statistics.equity import equity
+from nnunet_dro.evaluation.stratifying.division import Division
 from nnunet_dro.files.output_folder import sha256_of_text
 
 _OF_CASE_TABLE = " (case table)"
@@ -179,6 +180,7 @@ def about_evaluation(
     scoring: Scoring,
     inputs: Inputs,
     scored: ScoredPairs,
+    division: Division,
     *,
     sha256_of_files: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -189,6 +191,7 @@ def about_evaluation(
         scoring: The metrics and how they were computed.
         inputs: The files of the cases.
         scored: Their scores.
+        division: Their strata, and those of cases that have no prediction.
         sha256_of_files: The name of each other file, such as ``case_table``, to its digest.
     """
     packages = ["numpy", "pandas", "scipy", "SimpleITK"]
@@ -199,7 +202,7 @@ def about_evaluation(
         "versions": versions(*packages),
         "options": dict(options),
         "definitions": _definitions(scoring, scored.table),
-        "inputs": _about_inputs(inputs, scored, sha256_of_files),
+        "inputs": _about_inputs(inputs, scored, division, sha256_of_files),
     }
 
 
@@ -220,7 +223,10 @@ def _definitions(scoring: Scoring, scores: pd.DataFrame) -> dict[str, str]:
 
 
 def _about_inputs(
-    inputs: Inputs, scored: ScoredPairs, sha256_of_files: Mapping[str, str]
+    inputs: Inputs,
+    scored: ScoredPairs,
+    division: Division,
+    sha256_of_files: Mapping[str, str],
 ) -> dict[str, Any]:
     """The files and what tells whether they are the same again."""
     files = {}
@@ -245,6 +251,9 @@ def _about_inputs(
         **{f"{name}_sha256": digest for name, digest in sha256_of_files.items()},
         "files": files,
         "files_sha256": {case: list(digests) for case, digests in scored.sha256.items()},
+        "strata_without_cases": division.without_cases,
+        "absent": division.absent,
+        "invalid_predictions": dict(inputs.invalid),
     }
 
 
