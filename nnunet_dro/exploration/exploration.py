@@ -106,8 +106,11 @@ def explore_evaluation(
             columns of the case table.
         cases: A case table with more columns.
         limits: Which combinations are looked at, and how many of them are tested.
-        seed: Of the halves and the permutations.
+        seed: Random seed of the halves and the permutations.
         progress: Called with the numbers of steps that are done and of all.
+
+    Returns:
+        The combinations that were tested, in the order of the search, and how each case counts.
 
     Raises:
         ValueError: If an argument is none that the evaluation knows, attributes divide no case, or
@@ -115,7 +118,7 @@ def explore_evaluation(
     """
     limits = limits or Limits()
     metric = _metric(evaluation, metric)
-    wanted = _labels(evaluation, labels)
+    labels = _labels(evaluation, labels)
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
     attributes, notes = find_attributes(
         evaluation,
@@ -124,9 +127,9 @@ def explore_evaluation(
         table=cases,
         min_cases=2 * limits.min_cases,
     )
-    scores, notes_on_scores = label_scores(evaluation, case_names, metric, wanted)
+    scores, notes_on_scores = label_scores(evaluation, case_names, metric, labels)
     notes += notes_on_scores
-    names = tuple(scores_of_label.label for scores_of_label in scores)
+    labels = tuple(scores_of_label.label for scores_of_label in scores)
     patients, patient_column = evaluation.patient_numbers(case_names)
     if not patient_column:
         notes += note_on_repeated_patients(case_names)
@@ -136,7 +139,7 @@ def explore_evaluation(
     power = power_of(outcome.search, scores, METRICS[metric], rng=rng)
     options = {
         "metric": metric,
-        "labels": list(names),
+        "labels": list(labels),
         "by": None if by is None else list(by),
         "cases": str(cases) if cases else None,
         "max_attributes": limits.max_attributes,
@@ -148,7 +151,7 @@ def explore_evaluation(
     return Exploration(
         method=evaluation.method,
         metric=metric,
-        labels=names,
+        labels=labels,
         attributes={attribute.name: attribute.n_cases for attribute in attributes},
         n_cases=len(case_names),
         n_patients=int(patients.max()) + 1,
@@ -158,15 +161,20 @@ def explore_evaluation(
         power=power,
         table=_table(outcome.rows, limits.max_attributes),
         cases=_case_rows(case_names, attributes, outcome),
-        about={
-            "versions": versions(),
-            "options": options,
-            "in_pixels": in_pixels(evaluation.scores),
-            "evaluation": dict(evaluation.about.get("options", {})),
-            "definitions": DEFINITIONS,
-        },
+        about=_about(evaluation, options),
         notes=tuple(notes),
     )
+
+
+def _about(evaluation: Evaluation, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What it takes to make the numbers again, and what they mean."""
+    return {
+        "versions": versions(),
+        "options": options,
+        "in_pixels": in_pixels(evaluation.scores),
+        "evaluation": dict(evaluation.about.get("options", {})),
+        "definitions": DEFINITIONS,
+    }
 
 
 def _metric(evaluation: Evaluation, name: str | None) -> str:
@@ -223,23 +231,21 @@ def _case_rows(
         names = [attribute.strata[code] for code in attribute.codes]
         strata[f"stratum of {attribute.name}"] = names
 
-    frames = []
-    half = np.where(outcome.search.searched, "searched", "tested")
-    for label in dict.fromkeys(candidate.scores.label for candidate in outcome.candidates):
-        combination = np.zeros(len(cases), dtype=np.intp)
-        for number, candidate in enumerate(outcome.candidates, start=1):
-            if candidate.scores.label == label:
-                scores = candidate.scores
-                combination[candidate.members] = number
+    rows_of_label: dict[str, pd.DataFrame] = {}
+    for number, candidate in enumerate(outcome.candidates, start=1):
+        scores = candidate.scores
+        if scores.label not in rows_of_label:
+            columns = {
+                "case": list(cases),
+                "label": scores.label,
+                "value": scores.values,
+                "filled": scores.filled,
+                "half": np.where(outcome.search.searched, "searched", "tested"),
+                "combination": 0,
+            }
+            rows_of_label[scores.label] = pd.DataFrame(columns | strata)
+        rows_of_label[scores.label].loc[candidate.members, "combination"] = number
 
-        columns = {
-            "case": list(cases),
-            "label": label,
-            "value": scores.values,
-            "filled": scores.filled,
-            "half": half,
-            "combination": combination,
-        }
-        frames.append(pd.DataFrame(columns | strata))
-
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    if not rows_of_label:
+        return pd.DataFrame()
+    return pd.concat(rows_of_label.values(), ignore_index=True)

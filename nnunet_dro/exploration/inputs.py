@@ -52,21 +52,20 @@ def find_attributes(
     for spec in _specs_of(evaluation, wide) if by is None else by:
         is_intersection = "," in spec and spec not in wide.columns
         if spec in evaluation.stratum_of_case and not is_intersection:
-            if spec not in strata:
-                strata[spec] = evaluation.stratum_of_case[spec]
+            strata.setdefault(spec, evaluation.stratum_of_case[spec])
             continue
 
         for part in parse_by(spec, attributes_of(wide)):
             is_cut = bool(part.edges or part.n_quantiles)
             is_computed = part.column.startswith(_COMPUTED)
-            _add(strata, notes, wide, part, in_thirds=is_computed and not is_cut)
+            notes += _add(strata, wide, part, in_thirds=is_computed and not is_cut)
 
     # Columns that the evaluation did not use divide the cases, too, unless attributes are named.
     if by is None:
         used = {evaluation.options.patient, *(_column(name, wide) for name in strata)}
         for column in attributes_of(described):
             if column not in used:
-                _add(strata, notes, wide, Part(column), in_thirds=True)
+                notes += _add(strata, wide, Part(column), in_thirds=True)
 
     attributes, notes_on_others = _usable(strata, cases, min_cases)
     return attributes, notes + notes_on_others
@@ -196,16 +195,21 @@ def _column(attribute: str, table: pd.DataFrame) -> str:
 
 def _add(
     strata: "dict[str, pd.Series[str]]",
-    notes: list[str],
     table: pd.DataFrame,
     part: Part,
     *,
     in_thirds: bool,
-) -> None:
-    """Add the strata of a column, in thirds if wanted and it has many numbers."""
+) -> list[str]:
+    """Add the strata of a column, in thirds if wanted and it has many numbers.
+
+    Returns:
+        Notes on its entries and its thirds.
+    """
+    notes = []
     if in_thirds:
         notes += notes_on_decimal_commas(part.column, table[part.column])
-    if in_thirds and has_many_numbers(table[part.column].tolist()):
+        in_thirds = has_many_numbers(table[part.column].tolist())
+    if in_thirds:
         part = Part(part.column, n_quantiles=3)
 
     spec = _written(part)
@@ -214,12 +218,13 @@ def _add(
     if attribute in strata:
         attribute = spec
     if attribute in strata:
-        return
+        return notes
 
     strata[attribute] = stratum_of_case.rename(attribute)
-    if in_thirds and part.n_quantiles:
+    if in_thirds:
         thirds = "; ".join(map(str, stratum_of_case.cat.categories))
         notes.append(f"{attribute} is cut into thirds of the cases: {thirds}.")
+    return notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,12 +246,7 @@ def label_scores(
 ) -> tuple[list[LabelScores], list[str]]:
     """The scores of the labels that have any, and notes on those that are undefined."""
     check_rows(evaluation.scores, cure="Evaluate it again.")
-    ground = CommonGround(
-        tuple(cases),
-        tuple(labels),
-        (metric,),
-        (),
-    )
+    ground = CommonGround(tuple(cases), tuple(labels), metrics=(metric,), notes=())
     table = method_values(evaluation, ground, metric)
     if np.isinf(table.values).any():
         case, label = np.argwhere(np.isinf(table.values))[0]
