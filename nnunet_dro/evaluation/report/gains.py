@@ -223,32 +223,33 @@ def _extremes(changes: Sequence[Change]) -> dict[Change, str]:
     Each with what is said of it.
     """
     # All cases together are no stratum among others, unless only they show a loss.
-    chosen = [change for change in changes if change.is_in_stratum] or list(changes)
-    if not chosen:
+    in_strata = [change for change in changes if change.is_in_stratum] or changes
+    if not in_strata:
         return {}
 
     # Differences that are no chance go first, then those that have an interval.
-    with_interval = [change for change in chosen if change.has_interval]
-    better = [change for change in chosen if change.is_better]
-    told = {}
-    most = max(better or with_interval or chosen, key=attrgetter("gain"))
+    with_interval = [change for change in in_strata if change.has_interval] or in_strata
+    better = [change for change in in_strata if change.is_better] or with_interval
+    highest = max(better, key=attrgetter("gain"))
+    lowest = _clearest_loss(changes) or min(with_interval, key=attrgetter("gain"))
+    verbs = {}
     # What is printed as 0.0 is neither gain nor loss.
-    if most.gain > 0 and fmt.is_shown(most.gain, most.metric):
-        told[most] = "gains most"
-    least = _clearest_loss(changes) or min(with_interval or chosen, key=attrgetter("gain"))
-    if least.gain < 0 and fmt.is_shown(least.gain, least.metric):
-        told[least] = "loses most"
+    if highest.gain > 0 and fmt.is_shown(highest.gain, highest.metric):
+        verbs[highest] = "gains most"
+    if lowest.gain < 0 and fmt.is_shown(lowest.gain, lowest.metric):
+        verbs[lowest] = "loses most"
+
     falls = [change for change in changes if change.is_fall]
     if falls:
         fallen = min(falls, key=attrgetter("gain"))
-        told.setdefault(fallen, f"falls most in its {STATISTICS[fallen.statistic].phrase}")
+        verbs.setdefault(fallen, f"falls most in its {STATISTICS[fallen.statistic].phrase}")
 
     # Robust training is for the worst stratum: a gain elsewhere must not hide its change.
-    tails = [change for change in chosen if change.is_tail]
-    weakest = min(tails or chosen, key=lambda change: change.metric.sign * change.before)
-    if told:
-        told.setdefault(weakest, f"was the worst with {weakest.row['baseline']}")
-    return told
+    if verbs:
+        tails = [change for change in in_strata if change.is_tail] or in_strata
+        weakest = min(tails, key=lambda change: change.metric.sign * change.before)
+        verbs.setdefault(weakest, f"was the worst with {weakest.row['baseline']}")
+    return verbs
 
 
 def _clearest_loss(changes: Sequence[Change]) -> Change | None:
