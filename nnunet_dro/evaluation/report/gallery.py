@@ -109,15 +109,14 @@ def worst_cases(
                     attribute,
                     stratum,
                     label,
-                    str(row["case"]),
-                    row[metric.name],
-                    rank,
+                    case=str(row["case"]),
+                    value=row[metric.name],
+                    rank=rank,
                 )
             )
 
-    most_urgent = by_urgency(choices, evaluation)[:_MOST]
-    chosen = {id(choice) for choice in most_urgent}
-    return [choice for choice in choices if id(choice) in chosen]
+    most_urgent = set(by_urgency(choices, evaluation)[:_MOST])
+    return [choice for choice in choices if choice in most_urgent]
 
 
 def by_urgency(choices: Sequence[Choice], evaluation: Evaluation) -> list[Choice]:
@@ -226,16 +225,17 @@ def read_case(
     DICOM segmentations are laid on the grid of the image. The prediction is 0 where the reference
     has the value to ignore.
     """
+    reference_path, prediction_path = files
     grid = None
-    if is_dicom(files[0]):
+    if is_dicom(reference_path):
         grid = grid_of_image(image, labels)
-    reference, prediction = read_pair(*files, labels, image=grid)
+    reference, prediction = read_pair(reference_path, prediction_path, labels, image=grid)
     aligned = align(
         prediction.values,
         prediction.grid,
         reference.grid,
-        files[1],
-        files[0],
+        prediction_path,
+        reference_path,
     )
     if labels.ignore is not None:
         aligned = np.where(reference.values == labels.ignore, 0, aligned)
