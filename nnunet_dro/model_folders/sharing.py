@@ -227,10 +227,13 @@ def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:
 
 def _anonymous_texts(dataset: Mapping[str, Any], cases: Collection[str]) -> list[str]:
     """The keys of the texts of a description that name no training case, as a word of its own."""
-    patterns = [rf"(?<!\w){re.escape(case)}(?!\w)" for case in cases]
-    name_of_case = re.compile("|".join(patterns) or "(?!)")  # without cases, no text has one
-    texts = {key: str(dataset[key]) for key in _TEXTS if key in dataset}
-    return [key for key, text in texts.items() if not name_of_case.search(text)]
+    patterns = [re.compile(rf"(?<!\w){re.escape(case)}(?!\w)") for case in cases]
+    anonymous = []
+    for key in _TEXTS:
+        text = str(dataset.get(key, ""))
+        if key in dataset and not any(pattern.search(text) for pattern in patterns):
+            anonymous.append(key)
+    return anonymous
 
 
 def _write_json(
