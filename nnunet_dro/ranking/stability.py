@@ -4,6 +4,7 @@ Source: Wiesenfarth et al. 2021, Methods and open-source toolkit for analyzing a
 challenge results, Scientific Reports 11:2369, whose stability is that of one task at a time.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -65,22 +66,21 @@ def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[Part, FloatArra
 
 def _parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]:
     """The metrics, the labels and the tasks, where there are several of each, with their tasks."""
-    metrics = list(dict.fromkeys(task.metric for task in tasks))
-    labels = list(dict.fromkeys(task.label for task in tasks))
+    metrics: dict[Part, list[int]] = defaultdict(list)
+    labels: dict[Part, list[int]] = defaultdict(list)
+    both: dict[Part, list[int]] = {}
+    for place, task in enumerate(tasks):
+        metrics[Part("metric", metric=task.metric, n=n_cases)].append(place)
+        labels[Part("label", label=task.label, n=n_cases)].append(place)
+        both[Part("task", metric=task.metric, label=task.label, n=n_cases)] = [place]
 
-    parts = {}
+    parts: dict[Part, list[int]] = {}
     if len(metrics) > 1:
-        for metric in metrics:
-            places = [place for place, task in enumerate(tasks) if task.metric == metric]
-            parts[Part("metric", metric=metric, n=n_cases)] = places
+        parts |= metrics
     if len(labels) > 1:
-        for label in labels:
-            places = [place for place, task in enumerate(tasks) if task.label == label]
-            parts[Part("label", label=label, n=n_cases)] = places
+        parts |= labels
     if len(metrics) > 1 and len(labels) > 1:
-        for place, task in enumerate(tasks):
-            part = Part("task", metric=task.metric, label=task.label, n=n_cases)
-            parts[part] = [place]
+        parts |= both
     return parts
 
 
