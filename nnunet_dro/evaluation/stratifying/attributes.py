@@ -130,41 +130,30 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> MeasuredCase:
 
     labels = files.labels
     ignore = labels.ignore if labels else None
+    needs_image = has_segments or any(ATTRIBUTES[name].needs_image for name in names)
+    if files.images is None or not needs_image:
+        (reference,) = read_pair(files.reference, None, labels)
+        return MeasuredCase(files.case, measure(reference, None, names, ignore=ignore))
+
     reader = labels.reader if labels else None
     if not has_segments:
         # One rule for both files, that of the reference.
         reader = reader_for(files.reference, reader)
-    image = None
-    grid = None
-    need_image = has_segments or any(ATTRIBUTES[name].needs_image for name in names)
-    if files.images is not None and need_image:
-        image = read_case_image(
-            files.case, files.images, reader, with_fingerprint="rarity" in names
-        )
-        grid = image.grid
-
-    (reference,) = read_pair(files.reference, None, labels, image=grid)
-    grey = None
-    rules = None
-    numbers = None
-    if image is not None:
-        rules = rules_of_pair(image.grid, reference.grid)
-        grey = align(
-            image.grey,
-            image.grid,
-            reference.grid,
-            image.path,
-            files.reference,
-        )
-        numbers = image.fingerprint
-
-    attributes = measure(
-        reference,
-        grey,
-        names,
-        ignore=ignore,
+    image = read_case_image(files.case, files.images, reader, with_fingerprint="rarity" in names)
+    (reference,) = read_pair(files.reference, None, labels, image=image.grid)
+    grey = align(
+        image.grey,
+        image.grid,
+        reference.grid,
+        image.path,
+        files.reference,
     )
-    return MeasuredCase(files.case, attributes, rules, numbers)
+    return MeasuredCase(
+        files.case,
+        measure(reference, grey, names, ignore=ignore),
+        rules=rules_of_pair(image.grid, reference.grid),
+        fingerprint=image.fingerprint,
+    )
 
 
 def measure(
