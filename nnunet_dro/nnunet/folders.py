@@ -146,10 +146,10 @@ def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
     if folder.is_dir():
         names = sorted(path.name for path in folder.iterdir() if path.is_dir())
 
-    matching = [other for other in names if other == name]
+    matching = [name] if name in names else []
     if re.fullmatch(r"\d+", name, re.ASCII):
         prefix = f"Dataset{int(name):03d}_"
-        matching = [other for other in names if other == name or other.startswith(prefix)]
+        matching += [other for other in names if other.startswith(prefix)]
 
     if len(matching) > 1:
         raise ValueError(

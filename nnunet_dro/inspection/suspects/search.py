@@ -162,7 +162,7 @@ def _logs(
 
     logged = [fold for fold in folds if (fold.folder / kind.file).is_file()]
     if not logged and by != DICE:
-        # This says what is lacking.
+        # It raises the error that says which log is lacking.
         read_logs(folds[0].folder, by=kind)
 
     notes = []
