@@ -1,7 +1,7 @@
 """The summary.json that nnU-Net writes beside its predictions: their scores and their files."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,37 +50,14 @@ def read_summary(
     if not entries:
         raise only_training_cases(path, trained_on)
 
-    names: dict[str, Any] = {}
-    if labels:
-        names = dict.fromkeys(labels.values)
-    else:
-        for entry in entries:
-            names |= dict.fromkeys(entry.counts)
-    if not names:
-        raise InputError(
-            "prediction",
-            must="have the scores of a label",
-            got=f"none in {str(path)!r}",
-            cure="Let nnU-Net evaluate again.",
-        )
-
+    names = _label_names(entries, labels, path)
     rows: list[dict[str, Any]] = []
     for entry in entries:
-        case = entry.pair.case
-        absent = [name for name in names if name not in entry.counts]
-        if absent:
-            raise InputError(
-                "prediction",
-                must="have a score for every label",
-                got=f"none for {name_some(absent)} of {case!r} in {str(path)!r}",
-                cure="Give the dataset.json that the predictions were evaluated with.",
-            )
-
         for name in names:
             counts = entry.counts[name]
             rows.append(
                 {
-                    "case": case,
+                    "case": entry.pair.case,
                     "label": name,
                     **scoring.of_counts(*counts),
                     **dict(zip(COUNTS, counts, strict=True)),
@@ -153,6 +130,32 @@ class _Entry:
 
     pair: PairOfFiles
     counts: Mapping[str, tuple[int, int, int]]  # label to voxels of reference, prediction and both
+
+
+def _label_names(entries: Sequence[_Entry], labels: Labels | None, path: Path) -> list[str]:
+    """The labels to score, of each of which every entry has the counts."""
+    names: dict[str, None] = {}
+    for entry in entries:
+        names |= dict.fromkeys(labels.values if labels else entry.counts)
+    if not names:
+        raise InputError(
+            "prediction",
+            must="have the scores of a label",
+            got=f"none in {str(path)!r}",
+            cure="Let nnU-Net evaluate again.",
+        )
+
+    for entry in entries:
+        absent = [name for name in names if name not in entry.counts]
+        if absent:
+            got = f"none for {name_some(absent)} of {entry.pair.case!r} in {str(path)!r}"
+            raise InputError(
+                "prediction",
+                must="have a score for every label",
+                got=got,
+                cure="Give the dataset.json that the predictions were evaluated with.",
+            )
+    return list(names)
 
 
 def _entries(path: Path, labels: Labels | None) -> list[_Entry]:

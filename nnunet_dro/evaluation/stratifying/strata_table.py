@@ -93,21 +93,32 @@ def strata_table(
     )
     for note in notes:
         logging.getLogger(__name__).warning(note)
+    # Rows of other cases, of the test set for instance, stay in the table.
+    computed = _computed_columns(values, acquisitions)
+    return table.merge(computed, on="case", how="left").fillna(MISSING)
 
+
+def _computed_columns(
+    values: Mapping[str, Mapping[str, float]], acquisitions: Mapping[str, Mapping[str, str]]
+) -> pd.DataFrame:
+    """The column ``case``, and those of `ATTRIBUTES` and `FIELDS` that have any entry.
+
+    Args:
+        values: Case to what was measured, by the name of the attribute.
+        acquisitions: Case to what is known of its acquisition, by the column.
+    """
     columns = [attribute.column for attribute in ATTRIBUTES.values()]
     columns += [field.column for field in FIELDS]
     rows = []
-    for case in references:
+    for case, acquisition in acquisitions.items():
         row = {"case": case, **dict.fromkeys(columns, MISSING)}
         for name, value in values[case].items():
             row[ATTRIBUTES[name].column] = written(value)
-        rows.append(row | acquisitions[case])
+        rows.append({**row, **acquisition})
+
     computed = pd.DataFrame(rows)
     with_entries = [column for column in columns if (computed[column] != MISSING).any()]
-
-    # Rows of other cases, of the test set for instance, stay in the table.
-    computed = computed[["case", *with_entries]]
-    return table.merge(computed, on="case", how="left").fillna(MISSING)
+    return computed[["case", *with_entries]]
 
 
 def _files(images: Path, labels: Path, references: Mapping[str, Path]) -> list[CaseFiles]:
