@@ -205,14 +205,10 @@ def invalid_table(ranking: Ranking) -> Table:
     columns: list[ColumnOf] = [(Column("Team", "name"), lambda row: row["team"])]
     if "reason" in ranking.invalid:
         columns.append((Column("Case", "name"), lambda row: row["case"]))
-        columns.append((Column("Reason", "text"), _reason))
+        columns.append((Column("Reason", "text"), lambda row: Cell(row["reason"], kind="reason")))
     else:
         columns.append((Column("Invalid predictions"), lambda row: f"{row['n']:,}"))
     return Table.of("Invalid predictions", columns, ranking.invalid.to_dict("records"))
-
-
-def _reason(row: Any) -> Cell:
-    return Cell(row["reason"], kind="reason")
 
 
 def first_cell(ranks: "pd.Series[float]") -> Cell:

@@ -94,7 +94,7 @@ def failure_tables(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> It
     parts = []
     for method in comparison.methods[1:]:
         rows = _counted_rows(comparison, method)
-        failing = rows[_has_failure(rows)]
+        failing = rows[(rows["n_failed_baseline"] > 0) | (rows["n_failed_method"] > 0)]
         if len(comparison.methods) > MOST_METHODS:
             parts.append(failing[failing["attribute"].isin(rows["attribute"].head(1))])
         elif len(failing) > 1:
@@ -102,10 +102,6 @@ def failure_tables(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> It
 
     if parts and any(map(len, parts)):
         yield _table(comparison, pd.concat(parts), most_rows, f"{title} against {baseline}")
-
-
-def _has_failure(rows: pd.DataFrame) -> "pd.Series[bool]":
-    return (rows["n_failed_baseline"] > 0) | (rows["n_failed_method"] > 0)
 
 
 def _counted_rows(comparison: Comparison, method: str) -> pd.DataFrame:

@@ -187,16 +187,12 @@ def order_by(records: Sequence[Record], names: Sequence[str]) -> list[int]:
 
 def name_columns(names: Iterable[str]) -> list[tuple[Column, Any]]:
     """Columns that say which label, stratum and method a row is about."""
-    getters = {"stratum": _stratum_title}
-    columns: list[tuple[Column, Any]] = []
-    for name in names:
-        column = Column(name.capitalize(), "name")
-        columns.append((column, getters.get(name, itemgetter(name))))
-    return columns
-
-
-def _stratum_title(record: Record) -> str:
-    return fmt.stratum_title(record["attribute"], record["stratum"])
+    entry_of: dict[str, Any] = {
+        "label": itemgetter("label"),
+        "stratum": lambda record: fmt.stratum_title(record["attribute"], record["stratum"]),
+        "method": itemgetter("method"),
+    }
+    return [(Column(name.capitalize(), "name"), entry_of[name]) for name in names]
 
 
 def counted(column: str, record: Record) -> str:

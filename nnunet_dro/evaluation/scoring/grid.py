@@ -121,7 +121,7 @@ def onto(values: IntegerArray, grid: Grid, reference: Grid) -> IntegerArray:
     if turn is None:
         turn = _turn(_by_other_rule(grid), _by_other_rule(reference))
     if turn is None:
-        raise ValueError(_difference_of(grid, reference))
+        raise ValueError(f"`prediction` must have the reference's {what_differs(grid, reference)}.")
     return _turned(values, turn)
 
 
@@ -224,11 +224,6 @@ def _turned(values: IntegerArray, turn: FloatArray) -> IntegerArray:
 
     permuted = values.transpose(order)
     return permuted[tuple(flips)]
-
-
-def _difference_of(grid: Grid, reference: Grid) -> str:
-    """How the grid of a prediction differs from that of its reference, in a sentence."""
-    return f"`prediction` must have the reference's {what_differs(grid, reference)}."
 
 
 def what_differs(grid: Grid, reference: Grid) -> str:
