@@ -1,6 +1,6 @@
 """Two or more methods on the same cases: paired differences, and how sure they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -167,26 +167,24 @@ def _compared(
 ) -> Comparison:
     """The comparison, once everything fits."""
     trainings = compared.trainings
+    n_absent = compared.ground.n_absent
     baseline = next(iter(trainings.evaluations.values()))
     failure = baseline.options.failure or DEFAULT_FAILURE
     scores = scores_of_methods(trainings, compared.ground)
     absent = absent_strata(trainings.evaluations, compared.strata, by=options.by)
+    has_intervals = options.n_resamples > 0
 
     failure_changes = changed_failures(compared, Failure.of(failure))
-    table = comparison_table(compared, with_intervals=options.n_resamples > 0)
+    table = comparison_table(compared, with_intervals=has_intervals)
     table = with_failures(table, failure_changes)
-    n_of_absent = {attribute: dict.fromkeys(names, 0) for attribute, names in absent.items()}
-    judged = with_absent(table, n_of_absent)
-    judged = judged.assign(n_absent=compared.ground.n_absent)
-    if not options.n_resamples:
-        judged = without_intervals(judged)
+    judged = _judged(table, absent, n_absent, with_intervals=has_intervals)
     outcomes = check_requirements(judged, requirements, in_pixels=in_pixels(scores))
     if options.margin is not None:
         verdicts = margin_verdicts(
             table,
             options.margin,
             bound=options.margin_bound,
-            n_absent=compared.ground.n_absent,
+            n_absent=n_absent,
         )
         table = table.assign(margin=verdicts)
 
@@ -223,6 +221,22 @@ def _compared(
         ),
         notes=tuple(_notes(compared, absent)),
     )
+
+
+def _judged(
+    table: pd.DataFrame,
+    absent: Mapping[str, Collection[str]],
+    n_absent: int,
+    *,
+    with_intervals: bool,
+) -> pd.DataFrame:
+    """The table as requirements look at it: with the strata that have no case, and what is absent.
+
+    Without intervals, requirements on their bounds are refused.
+    """
+    n_of_absent = {attribute: dict.fromkeys(names, 0) for attribute, names in absent.items()}
+    judged = with_absent(table, n_of_absent).assign(n_absent=n_absent)
+    return judged if with_intervals else without_intervals(judged)
 
 
 def _about(
