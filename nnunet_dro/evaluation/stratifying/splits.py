@@ -263,8 +263,8 @@ def split_dataset(
     )
     if output is None:
         _check_raw_splits(splits, folder / SPLITS_FILE)
-    option = "stratify" if stratify else "leave_out"
-    stratum_of_case = _strata(table, divided_by, training_cases(folder), option)
+    # What does not fit was refused above; without a column, all cases are one stratum.
+    stratum_of_case = _strata(table, divided_by, training_cases(folder), "stratify")
     write_splits(splits, path, force=force)
 
     notes = notes_on_entries(table, [divided_by] if divided_by else [], group)
