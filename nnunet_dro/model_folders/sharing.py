@@ -89,6 +89,19 @@ def share_model(
     The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has
     what prediction needs: neither names nor losses of the training cases, and not the state of the
     optimiser.
+
+    Args:
+        model_folder: The folder TRAINER__PLANS__CONFIGURATION of a model.
+        output: The file to write.
+        folds: The folds to share, such as ``0``; None for those with a number, or else ``all``.
+        checkpoint: Name of the checkpoint of each fold.
+        overwrite: Whether to replace a file that exists.
+        progress: Called with the numbers of checkpoints that are written and of all.
+
+    Raises:
+        FileNotFoundError: If the folder, a checkpoint, or what describes the model is missing.
+        FileExistsError: If the file exists and is not to be replaced.
+        ValueError: If a fold is none of the model's, or nnU-Net cannot build the network itself.
     """
     check_new_file(output, overwrite=overwrite)
     shared_folds = _folds(model_folder, folds, checkpoint)
