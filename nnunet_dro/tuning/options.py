@@ -117,7 +117,7 @@ def parse_range(text: str, kind: type[TrainerOptions]) -> Range:
         )
     option = numbers[name]
 
-    log = len(ends) == 3 and ends[2] == "log"
+    log = ends[2:] == ["log"]
     if log:
         ends = ends[:2]
     try:
@@ -126,7 +126,7 @@ def parse_range(text: str, kind: type[TrainerOptions]) -> Range:
         raise ValueError(
             f"`option` must be NAME:LOW:HIGH or NAME:LOW:HIGH:log, got {text!r}. {EXAMPLE}"
         ) from error
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not -math.inf < low < high < math.inf:
         raise ValueError(f"`option` must have LOW < HIGH, both finite, got {text!r}. {EXAMPLE}")
 
     is_integer = option.read is int
