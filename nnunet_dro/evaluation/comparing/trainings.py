@@ -99,13 +99,13 @@ class Trainings:
 
 
 def training_pairs(n_baseline: int, n_method: int) -> list[tuple[int, int]]:
-    """The pairs of trainings whose differences show the spread.
+    """The places of the baseline's and the method's training whose differences show the spread.
 
-    By position, or all where the numbers differ.
+    Pairs are made by position, or of all with all where the numbers differ.
     """
     if n_baseline == n_method:
-        return [(n, n) for n in range(n_method)]
-    return [(k, n) for n in range(n_method) for k in range(n_baseline)]
+        return [(place, place) for place in range(n_method)]
+    return [(before, after) for after in range(n_method) for before in range(n_baseline)]
 
 
 def differences_over_trainings(
@@ -166,8 +166,8 @@ def differences_over_trainings(
 
 def _numbers(before: FloatArray, after: FloatArray, bounds: FloatArray) -> FloatArray:
     """All that is compared of each statistic, one after the other."""
-    places = training_pairs(len(before), len(after))
-    differences = np.array([after[n] - before[k] for k, n in places])
+    places_before, places_after = np.transpose(training_pairs(len(before), len(after)))
+    differences = after[places_after] - before[places_before]
     numbers = [
         before.mean(axis=0),
         after.mean(axis=0),
@@ -248,9 +248,8 @@ def _over_cases(
     Shape (n_pairs, n_statistics, 2).
     """
     means = [(_mean(baseline), _mean(method)) for baseline, method in complete]
-    n_trainings = max((max(map(len, pair)) for pair in complete), default=0)
     bounds = difference_intervals(means, bounded=bounded)
-    if n_trainings <= 1:
+    if all(len(baseline) == len(method) == 1 for baseline, method in complete):
         return bounds
 
     mean_bounds = bounds[:, _MEAN].copy()

@@ -172,7 +172,7 @@ def pilot_values(
         if patient_codes is not None:
             worst_by = worst_metric(metric, evaluation.options.patient_score)
             if is_of_failures(requirement):
-                # A patient fails with any case.
+                # A patient fails with any case: of 0 and 1 the larger is worse, as of distances.
                 worst_by = METRICS["hd95"]
             values = patient_values(values, patient_codes[inside], worst_by=worst_by)
         values_of_rows.append(values)
