@@ -27,7 +27,7 @@ FEW = "†"
 LEFT_OUT = "‡"
 FOOTNOTES = {
     FEW: "Too few cases for this statistic: it rests on the best or worst ones.",
-    LEFT_OUT: "Without the cases that have no value because their label was missed or invented.",
+    LEFT_OUT: "Without missed or invented labels that have no value.",
 }
 
 #: Of so many values or fewer the values themselves are shown, and of the statistics only the first

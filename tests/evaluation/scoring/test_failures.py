@@ -96,7 +96,7 @@ def test_every_report_counts_failures_in_its_table(failures):
     assert "| tumour | 10 (3 undef.) | 2 | 1 | 0.0‡" in texts["report.md"]
     for name, text in (texts | {"terminal": result.output}).items():
         assert rows[name] in text.replace("prediction", "out"), name
-        assert "Without the cases that have no value because" in text.replace("\n", " ")
+        assert "Without missed or invented labels that have no value" in text.replace("\n", " ")
 
 
 def scores_of(values, n_reference, n_prediction, metric="hd95"):
