@@ -62,8 +62,9 @@ class _Options:
 def finetune(options: _Options) -> None:
     """Continue a finished training, segmentation heads included, with a trainer of this package.
 
-    Whether rare cases gain from continuing a training is open: in our experiments every interval
-    of their change includes 0. Train anew if you can, and compare before you rely on it.
+    Whether rare cases gain from continuing a training is open: in our experiments the intervals of
+    the gains of the rare nuclei and of the rare cerebellum include 0. Train anew if you can, and
+    compare before you rely on it.
     """
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.model_folders.finetuning import finetuning_trainer

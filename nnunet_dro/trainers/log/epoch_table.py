@@ -15,8 +15,9 @@ from nnunet_dro.trainers.log.epoch_log import Row, entry, write_rows
 COLUMNS = {
     "epoch": "Number of the epoch, from 0 as in nnU-Net.",
     "effective_cases": (
-        "exp(entropy) of the probabilities at the end of the epoch, those of a single draw: in "
-        "large batches of few cases, which are distinct, more are effective."
+        "Effective number of cases: exp(entropy) of the probabilities of a single draw at the end "
+        "of the epoch. The cases of a batch are distinct, so that in large batches of few cases "
+        "more are effective than this."
     ),
     "clipped_share": (
         "Share of the epoch's importance weights that hit the clip; empty without such weights."
@@ -24,25 +25,25 @@ COLUMNS = {
     "refused_losses": "Number of losses that were not finite and not stored.",
     "mean_loss": "Mean of the stale losses; empty while no case has one.",
     "robust_loss": (
-        "What the method minimises, of the stale losses: for KL R = log(mean(exp(beta L))) / beta, "
-        "between their mean and their maximum."
+        "What the method minimises, computed from the stale losses L. For KL it is "
+        "R = log(mean(exp(beta L))) / beta, which lies between their mean and their maximum."
     ),
     "worst_5_percent_bound": (
-        "At most 5 % of the cases have a stale loss above it: R + log(20) / beta (Fidon et al. "
-        "2022, eq. 15); `inf` for beta 0 and for other rules than KL."
+        "At most 5 % of the cases have a stale loss above this bound, R + log(20) / beta (Fidon et "
+        "al. 2022, eq. 15). It is `inf` for beta 0 and for other rules than KL."
     ),
-    "beta": "Robustness at the end of the epoch; empty for a rule without one.",
+    "beta": "Robustness beta at the end of the epoch; empty for a rule without one.",
     "mean_weight": "Mean importance weight; empty without such weights.",
     "mean_staleness": (
         "Mean age of the stale losses at the end of the epoch, in iterations since they were "
         "stored; empty until every case was seen."
     ),
-    "largest_staleness": "Age of the oldest of them.",
+    "largest_staleness": "Age of the oldest stale loss, counted in the same way.",
     "fall_of_drawn": (
         "By how much the stale loss of the cases that are drawn more often than others has fallen "
         "since the first epochs; empty at first, and where no draw depends on losses."
     ),
-    "fall_of_others": "The same of the other cases.",
+    "fall_of_others": "The same for the other cases.",
 }
 
 

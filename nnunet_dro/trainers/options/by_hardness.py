@@ -162,8 +162,9 @@ class DROOptions(HWSOptions):
         if not has_images:
             yield options("rare"), "with `sub`, whose sub-volumes have no images of their own."
         if self.hardness == "ce" and decides in (None, "earned", "IS"):
-            cure = "give one, as in `share0.5_hardCE`."
-            yield options("hardness"), f"without a share or beta, being never below 0: {cure}"
+            why = "a cross-entropy is never negative, so that no case counts as learnt."
+            cure = "`share0.5_hardCE` draws by it."
+            yield options("hardness"), f"without a share or beta: {why} {cure} Otherwise:"
         if decides is not None:
             yield options("hardest"), f"with `{decides}`, which decides instead."
             yield options("rare"), f"with `{decides}`, which does not look at images."

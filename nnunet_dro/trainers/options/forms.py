@@ -10,26 +10,28 @@ _WANG = "Wang et al. 2024"
 OPTIONS = (
     number_option(
         "hardest<d>",
-        "Moves a part d of the draws to the hardest cases, as far as they are learnt, each about 6 "
-        "times as often as by chance at most, or as often as the rarest kind of images; every case "
-        "keeps 1 - d of its other draws; 0 <= d < 1. With 0 the images alone decide, see rare<c>.",
+        "Moves a part d of the draws to the hardest cases, as far as they are learnt; 0 <= d < 1. "
+        "Each of these is drawn up to about 6 times as often as by chance, or as often as the "
+        "rarest kind of images if that is more. Every case keeps 1 - d of its other draws. With 0 "
+        "the images alone decide, see rare<c>.",
     ),
     number_option(
         "rare<c>",
-        "Draws images of a rare kind more often than others: a kind with a share s of the cases, "
-        "below 0.2, min(c, 0.2 / s) times as often; c >= 1, and 1 looks at no image.",
+        "Draws images of a rare kind more often than others; c >= 1, and 1 looks at no image. A "
+        "kind is rare if it has at least five cases, and a share s of the cases below 0.2. It is "
+        "drawn min(c, 0.2 / s) times as often.",
     ),
     number_option(
         "share<s>",
-        "Draws as if from a share s of the cases, whether the hardest are learnt or not; "
-        "0 < s < 1. share0.5 was the default of version 0.2. With IW it is the share of the cases "
-        "of each group.",
+        "Draws hard cases more often, about as if only a share s of the cases were drawn, whether "
+        "they are learnt or not; 0 < s < 1. With IW it is the share of the cases of each group. "
+        "share0.5 was the default of version 0.2.",
         source="Hu and Hong 2013",
     ),
     number_option(
         "earned<s>",
-        "Draws as share<s> does, but only as far as the hardest cases are learnt: uniformly at "
-        "first; 0 < s < 1. earned0.5 was the default of version 0.3.",
+        "Draws as share<s> does, but only as far as the hardest cases are learnt, and so uniformly "
+        "at first; 0 < s < 1. earned0.5 was the default of version 0.3.",
     ),
     number_option(
         "beta<x>",
@@ -71,8 +73,8 @@ OPTIONS = (
     ),
     number_option(
         "power<x>",
-        "Draws a group of n cases in proportion to n^(1 - x): with 1 all groups equally often, "
-        "with 0 all cases; 0 <= x <= 1.",
+        "Draws a group of n cases in proportion to n^(1 - x); 0 <= x <= 1. With 1 all groups are "
+        "drawn equally often, with 0 all cases.",
         source="Mahajan et al. 2018, x = 0.5",
     ),
     number_option(
@@ -161,7 +163,7 @@ OPTIONS = (
     ),
     number_option(
         "explore<e>",
-        "A share e in [0, 1] of the draws is uniform, so no loss grows old.",
+        "Makes a share e of the draws uniform, so that no loss grows old; 0 <= e <= 1.",
         field="exploration",
     ),
     switch(
@@ -198,8 +200,8 @@ OPTIONS = (
     ),
     switch(
         "hardPresent",
-        "Leaves the Dice of classes that are in neither patch nor prediction out of the hardness. "
-        "The training loss does not change.",
+        "Leaves classes that are in neither the patch nor its prediction out of the Dice of the "
+        "hardness. The training loss does not change.",
         field="hardness",
         value="present",
     ),
