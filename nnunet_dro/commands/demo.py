@@ -32,7 +32,7 @@ class _Options:
 def demo(options: _Options) -> None:
     """Train plain nnU-Net and `nnUNetTrainerDRO`, and compare them per centre.
 
-    The images are slices of an MRI template. Those of the rarest centre look otherwise, so that the
+    The images are slices of an MRI template. Those of the rarest centre look different, so that the
     robust trainer draws them more often from the start.
     """
     from nnunet_dro.demo import DemoSettings, run_demo

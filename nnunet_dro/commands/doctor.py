@@ -59,9 +59,9 @@ _BEFORE = ("plans",)
 
 @takes(_Options)
 def doctor(options: _Options) -> None:
-    """Tell from a finished training, without training, whether robust training would help.
+    """Say whether robust training would help, from a finished training and without a new one.
 
-    Before a training, tell which images look rare.
+    Before a training, it says which images look rare.
     """
     _check_moment(options)
     if options.configuration is not None:

@@ -45,7 +45,7 @@ class _Options:
     ]
     trainer: Annotated[
         str,
-        option("Trainer to continue with, such as DRO_share0.5.", autocompletion=complete_trainer),
+        option("Trainer to continue with, such as IW_centre.", autocompletion=complete_trainer),
     ]
     learning_rate: Annotated[
         float | None, option("First learning rate; default: the trainer's, or 0.01.")

@@ -20,7 +20,10 @@ class RankedBy(str, Enum):
 @dataclass(frozen=True, kw_only=True)
 class _Options:
     fold_folder: Annotated[
-        list[Path], argument("Results folder of a fold, several of one model, or the model's.")
+        list[Path],
+        argument(
+            "Results folder of a fold, folders of several folds of one model, or the model folder."
+        ),
     ]
     top: Annotated[int, option("Number of cases to show with pictures.")] = 20
     by: Annotated[

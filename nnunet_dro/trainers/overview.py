@@ -36,8 +36,9 @@ def trainer_overview() -> Group:
     )
     options.add_column("option", no_wrap=True)
     options.add_column("meaning")
-    options.add_column("default", no_wrap=True)
-    options.add_column("trainers")
+    # Narrow, so that 80 columns leave room for the sentences.
+    options.add_column("default", max_width=10)
+    options.add_column("trainers", max_width=9)
     for option in OPTIONS:
         source = f" [dim]· {escape(option.source)}[/]" if option.source else ""
         options.add_row(
