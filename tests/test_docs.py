@@ -293,6 +293,20 @@ def test_what_is_wrong_is_found():
             trainer_class(name)
 
 
+def test_the_page_of_tune_names_trainers_and_objectives_that_tune_takes():
+    text = (ROOT / "docs" / "tuning.md").read_text("utf-8")
+    names = re.findall(r"`((?:GroupDRO|DRO|HWS|IW)_[\w.]+)`", text)
+    objectives = re.findall(r"^\| `((?:mean|median|p\d+)\b[^`]*)`", text, re.MULTILINE)
+
+    assert len(names) > 1
+    for name in names:
+        parse_space(name, ["warmup:0:20"], epochs=100, iterations=None)
+
+    assert len(objectives) > 3
+    for objective in objectives:
+        parse_objective(objective)
+
+
 def test_the_citation_names_the_version():
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 

@@ -1,11 +1,22 @@
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from nnunet_dro.commands.completion import complete_column, complete_trainer
 from nnunet_dro.trainers.options import GroupOptions
-from nnunet_dro.trainers.overview import explain
+from nnunet_dro.trainers.overview import explain, trainer_overview
 from nnunet_dro.trainers.registry import TRAINERS
+
+
+def test_the_table_of_options_has_room_for_sentences_in_80_columns():
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(trainer_overview())
+    text = capture.get()
+
+    assert "Moves a part d of the draws to" in text
+    assert max(map(len, text.splitlines())) == 80
 
 
 def test_a_name_is_explained_option_by_option():
