@@ -248,7 +248,9 @@ def test_a_fold_with_one_training_case_warns_and_trains(start, project):
         if before is not None:
             save_json(before, str(splits_file))
 
-    assert "fold 0 has one training case, case_00" in log_of(trainer)
+    log = log_of(trainer)
+    assert "fold 0 has one training case, case_00" in log
+    assert "With a single case, all draws are those of plain training." in log
     assert trainer.hardness_log.table.probabilities().tolist() == [1.0]
 
 

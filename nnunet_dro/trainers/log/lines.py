@@ -43,12 +43,11 @@ def lines_before(
         lines += _of_losses_never_learnt(word, loss, options.history.hardness)
 
     if len(cases) == 1:
-        effect = "is the same as plain training"
+        effect = "all draws are those of plain training"
         if len(table) > 1:
-            effect = "can choose among its sub-volumes only"
+            effect = "hardness weighted sampling can choose among its sub-volumes only"
         lines.append(
-            f"WARNING: fold {fold} has one training case, {cases[0]}. With a single case, hardness "
-            f"weighted sampling {effect}."
+            f"WARNING: fold {fold} has one training case, {cases[0]}. With a single case, {effect}."
         )
     elif table.rule != UNIFORM or options.auto_beta:
         lines += _of_distinct_cases(table, batch_size)
