@@ -22,7 +22,7 @@ from nnunet_dro.nnunet.folders import (
     folds_in,
     settings_of,
 )
-from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint
+from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint, trained_cases
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import find_trainer
 
@@ -122,7 +122,7 @@ def share_model(
         for n_done, fold in enumerate(shared_folds):
             progress(n_done, len(shared_folds))
             state = _checked(model_folder / f"fold_{fold}" / checkpoint)
-            cases |= _logged_cases(state)
+            cases |= trained_cases(state.get("logging", {}).get(STATE_KEY, {}))
             configuration = state["init_args"]["configuration"]
             folder = f"{dataset_name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
             left_out["checkpoints"] = [key for key in state if key not in _KEYS_OF_CHECKPOINT]
@@ -215,13 +215,6 @@ def _checked(path: Path) -> dict[str, Any]:
             "with nnUNetv2_export_model_to_zip."
         )
     return checkpoint
-
-
-def _logged_cases(checkpoint: Mapping[str, Any]) -> set[str]:
-    """The training cases that the log of a checkpoint names; sub-volumes are named CASE@0,0,1."""
-    state = checkpoint.get("logging", {}).get(STATE_KEY, {})
-    names = state.get("table", {}).get("cases", ())
-    return {str(name).split("@")[0] for name in names}
 
 
 def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:

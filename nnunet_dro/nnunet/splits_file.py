@@ -29,6 +29,22 @@ def read_splits(path: Path) -> list[dict[str, list[str]]]:
     return splits
 
 
+def validation_cases_of(path: Path, fold: str) -> list[str] | None:
+    """The validation cases that splits_final.json gives a fold, sorted.
+
+    None if it does not say: there is no such file, it has too few folds, or all cases are trained
+    on.
+
+    Raises:
+        ValueError: If the file is not usable.
+    """
+    if fold == "all" or not path.is_file():
+        return None
+    splits = read_splits(path)
+    number = int(fold)
+    return sorted(splits[number]["val"]) if number < len(splits) else None
+
+
 def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
     """The cases in a fold's folder ``validation`` that nnU-Net trains this fold on, sorted.
 

@@ -23,7 +23,7 @@ from nnunet_dro.nnunet.folders import (
     read_dataset_json,
 )
 from nnunet_dro.nnunet.raw_dataset import case_names
-from nnunet_dro.nnunet.splits_file import read_splits
+from nnunet_dro.nnunet.splits_file import validation_cases_of
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,17 @@ class Target:
 
         They are all cases if nnU-Net has not divided them yet, or divides them itself.
         """
+        divided = self.divided_cases()
+        if divided is not None:
+            return divided
+
         description = read_dataset_json(self.dataset_json)
         ending = str(description.get("file_ending", ""))
-        all_cases = sorted(case_names(self.references, ending))
-        path = self.preprocessed / SPLITS_FILE
-        if self.fold == "all" or not path.is_file():
-            return all_cases
+        return sorted(case_names(self.references, ending))
 
-        number = int(self.fold)
-        splits = read_splits(path)
-        return sorted(splits[number]["val"]) if number < len(splits) else all_cases
+    def divided_cases(self) -> list[str] | None:
+        """The validation cases that splits_final.json gives the fold; None if it does not say."""
+        return validation_cases_of(self.preprocessed / SPLITS_FILE, self.fold)
 
     def prediction(self, trainer: str) -> str:
         """The command that predicts with a trainer of this fold."""

@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import SPLITS_FILE
+from nnunet_dro.nnunet.splits_file import validation_cases_of
 from nnunet_dro.sampling import positions_in_common
-from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options
+from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options, trained_cases
 from nnunet_dro.trainers.data.dataloading import restart
 
 
@@ -56,6 +60,20 @@ class Beginning:
             cases = trainer.hardness_log.table.cases
             here, there = positions_in_common(cases, self.state["table"]["cases"])
             trainer.loss.pooled.load_state_dict(self.state["pooled"], here, there)
+
+    def warn_of_validation(self) -> None:
+        """Log which validation cases the training was given before the folds were changed."""
+        trainer = self._trainer
+        folder = Path(trainer.preprocessed_dataset_folder_base)
+        validated = validation_cases_of(folder / SPLITS_FILE, str(trainer.fold))
+        seen = sorted(trained_cases(self.state) & set(validated or ()))
+        if seen:
+            trainer.print_to_log_file(
+                f"WARNING: {SPLITS_FILE} has changed since the checkpoint: before, the network was "
+                f"trained on {len(seen)} of the {len(validated or ())} cases that fold "
+                f"{trainer.fold} validates on now ({name_some(seen)}). Its validation scores will "
+                "be too good."
+            )
 
     def begin(self) -> None:
         """Log the model that was started from, and give every case its first stale loss by it."""

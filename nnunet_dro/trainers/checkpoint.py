@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -22,6 +23,8 @@ STATE_KEY = "nnunet_dro"
 SOURCE_KEY = "started_from"
 #: Fields that make up the length of the training, which may be changed when it is continued.
 _LENGTH = ("epochs", "iterations")
+#: What the name of a sub-volume has after that of its case: CASE@0,0,1.
+_CELL = re.compile(r"@\d+,\d+,\d+$")
 #: Classes of options whose defaults have changed between versions, with the names of their
 #: trainers.
 _TRAINERS: dict[str, tuple[str, type[TrainerOptions]]] = {
@@ -114,6 +117,12 @@ def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
             f"{type(error).__name__} {error}. Copy it again from where the model was trained."
         ) from error
     raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. {cure}")
+
+
+def trained_cases(state: Mapping[str, Any]) -> set[str]:
+    """The training cases that the state of a checkpoint names, where it has any."""
+    names = state.get("table", {}).get("cases", ())
+    return {_CELL.sub("", str(name)) for name in names}
 
 
 @dataclass(frozen=True)

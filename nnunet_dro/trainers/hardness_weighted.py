@@ -230,6 +230,7 @@ class HardnessWeighted(_Trainer):
         super().on_train_start()
 
         self.beginning.begin()
+        self.beginning.warn_of_validation()
         if self.local_rank != 0:
             return
 
@@ -312,6 +313,11 @@ class HardnessWeighted(_Trainer):
 
         if line := line_of_end(self.hardness_log.table):
             self.print_to_log_file(line)
+
+    def perform_actual_validation(self, save_probabilities: bool = False) -> None:
+        """Validate as nnU-Net does, and say where its scores will be too good."""
+        self.beginning.warn_of_validation()
+        super().perform_actual_validation(save_probabilities)
 
     def _log_elsewhere(self, row: Row) -> None:
         """Send the scalars of an epoch to nnU-Net's other loggers, such as Weights & Biases.

@@ -15,7 +15,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
 from nnunet_dro.trainers.registry import parse_trainer_name, trained_with
-from tests.trainers.draws import largest_file
+from tests.trainers.draws import largest_file, log_of
 from tests.trainers.earlier import options_of_0_3
 
 NAME = "nnUNetTrainerHWS_beta10"
@@ -62,6 +62,25 @@ def test_checkpoints_are_nnunets_and_keep_the_table(trained, plain, make_trainer
     state = torch.load(path, weights_only=False)["logging"]["nnunet_dro"]
 
     np.testing.assert_array_equal(state["table"]["losses"], trainer.hardness_log.table.losses)
+
+
+def test_validation_cases_that_were_trained_on_are_named(trained, make_trainer, monkeypatch):
+    trainer, path = trained
+    trainer.save_checkpoint(path)
+    cases = trainer.hardness_log.table.cases
+    splits = [{"train": list(cases[2:]), "val": [*cases[:2], "case_00"]}]
+    monkeypatch.setattr("nnunet_dro.nnunet.splits_file.read_json", lambda path: splits)
+    monkeypatch.setattr(nnUNetTrainer, "perform_actual_validation", lambda *_: None)
+
+    resumed = make_trainer(NAME)
+    resumed.perform_actual_validation()
+    assert "WARNING" not in log_of(resumed)
+
+    resumed.load_checkpoint(path)
+    resumed.perform_actual_validation()
+
+    named = f"2 of the 3 cases that fold 0 validates on now ({cases[0]}, {cases[1]})"
+    assert f"trained on {named}. Its validation scores will be too good." in log_of(resumed)
 
 
 @pytest.mark.parametrize("limit", [0, 20_000])
