@@ -3,7 +3,7 @@
 import copyreg
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -12,12 +12,14 @@ from typing import Any
 
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-from nnunet_dro.nnunet.folders import first_checkpoint
+from nnunet_dro.naming import name_some
+from nnunet_dro.nnunet.folders import SPLITS_FILE, first_checkpoint
 from nnunet_dro.trainers.checkpoint import (
     STATE_KEY,
     check_resumed,
     name_of_today,
     read_checkpoint,
+    trained_cases,
 )
 from nnunet_dro.trainers.named import NamedTrainer
 from nnunet_dro.trainers.options import OPTIONS, TrainerOptions, options_from_name
@@ -118,23 +120,40 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
     return base, options_from_name(name, base=base, kind=type(TRAINERS[base].options))
 
 
-def check_trained(fold: Path, name: str) -> None:
-    """Refuse the training in a folder if the name of its trainer stood for other options then.
+def check_trained(fold: Path, name: str, *, validated: Collection[str] = ()) -> None:
+    """Refuse the training in a folder if it cannot be that of a trainer now.
 
-    A folder without a checkpoint passes, as does a checkpoint that says nothing of options.
+    A folder without a checkpoint passes, as does a checkpoint that says nothing of options or of
+    cases.
+
+    Args:
+        fold: The folder of the fold.
+        name: The name of the trainer.
+        validated: The cases that the fold validates on.
 
     Raises:
-        ValueError: See `check_resumed`.
+        ValueError: If the name stood for other options then, see `check_resumed`, or the training
+            has been given cases that are to be validated.
     """
     _, options = parse_trainer_name(name)
-    recorded = None
+    checkpoint: Mapping[str, Any] = {}
     path = first_checkpoint(fold)
     if path is not None:
         # What becomes of a damaged file is nnU-Net's business.
         with suppress(ValueError):
-            recorded = _options_in(read_checkpoint(path, cure="Train again."))
+            checkpoint = read_checkpoint(path, cure="Train again.")
+
+    recorded = _options_in(checkpoint)
     if recorded is not None:
         check_resumed(options, recorded, trainer=name)
+
+    seen = sorted(trained_cases(_state_in(checkpoint)) & set(validated))
+    if seen:
+        raise ValueError(
+            f"`{SPLITS_FILE}` must have no validation case that the training in {str(fold)!r} was "
+            f"given, got {name_some(seen)}: it was begun with other folds. Rename or remove that "
+            "folder, or put the earlier file back."
+        )
 
 
 def trained_with(checkpoint: Mapping[str, Any]) -> str:
@@ -154,10 +173,14 @@ def trained_with(checkpoint: Mapping[str, Any]) -> str:
 
 def _options_in(checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The options that a checkpoint recorded; None if it says nothing of them."""
-    options: Mapping[str, Any] | None = (
-        checkpoint.get("logging", {}).get(STATE_KEY, {}).get("options")
-    )
+    options: Mapping[str, Any] | None = _state_in(checkpoint).get("options")
     return options
+
+
+def _state_in(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What this package adds to a checkpoint; nothing in those of other trainers."""
+    state: Mapping[str, Any] = checkpoint.get("logging", {}).get(STATE_KEY, {})
+    return state
 
 
 def find_trainer(name: str) -> type[nnUNetTrainer] | None:

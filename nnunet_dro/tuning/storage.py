@@ -14,7 +14,13 @@ from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from nnunet_dro.naming import name_some
+
 _ABOUT = "nnunet-dro tune"  # User attribute in which a study records what it is about.
+
+#: What a study is about from its second start on: the first training divides the cases, where
+#: nothing has divided them before.
+VALIDATED = "validation cases"
 
 #: Seconds between two signs of life of a trial on a shared storage, and seconds without one after
 #: which it is dead.
@@ -149,6 +155,9 @@ def open_study(
         study.set_user_attr(_ABOUT, dict(about))
 
     before = study.user_attrs[_ABOUT]
+    if VALIDATED in about and VALIDATED not in before:
+        before = {**before, VALIDATED: about[VALIDATED]}
+        study.set_user_attr(_ABOUT, before)
     for key, value in about.items():
         if before.get(key) != value:
             raise ValueError(
@@ -162,7 +171,7 @@ def _text(value: Any) -> str:
     if value is None:
         return "that of another version"
     if isinstance(value, list):
-        return " ".join(map(str, value))
+        return name_some(value, at_most=10, between=" ")
     return str(value)
 
 

@@ -22,6 +22,7 @@ from nnunet_dro.trainers.registry import check_trained
 from nnunet_dro.tuning.display import Display
 from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.space import Space
+from nnunet_dro.tuning.storage import VALIDATED
 from nnunet_dro.tuning.trials import (
     FINISHED,
     N_ATTEMPTS,
@@ -252,7 +253,11 @@ class Tuner:
             title = f"{trainer}, again ({repeat})"
             environment = {"nnUNet_results": str(results)}
         # What an earlier version has trained by this name may have been something else.
-        check_trained(target.fold_folder(trainer), trainer)
+        check_trained(
+            target.fold_folder(trainer),
+            trainer,
+            validated=target.divided_cases() or (),
+        )
 
         train(
             target,
@@ -326,6 +331,7 @@ def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
     options = [interval.text for interval in space.ranges]
     options += [choice.name for choice in space.choices]
     rule = default_rule(space.fixed)
+    validated = target.divided_cases()
     return {
         "dataset": target.dataset,
         "configuration": target.configuration,
@@ -336,4 +342,5 @@ def about(space: Space, target: Target, objective: Objective) -> dict[str, Any]:
         "objective": objective.text,
         # Under the same names, another version draws otherwise.
         **({"rule": rule} if rule else {}),
+        **({VALIDATED: validated} if validated else {}),
     }

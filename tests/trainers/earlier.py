@@ -18,10 +18,15 @@ def options_of_0_3(**changes):
 def write_training_of_0_3(fold):
     """A fold that nnUNetTrainerDRO of version 0.3 has finished, as far as its checkpoint tells."""
     fold.mkdir(parents=True)
+    write_checkpoint(fold, {"options": options_of_0_3()})
+
+
+def write_checkpoint(fold, state):
+    """The last checkpoint of a fold with a state of this package, and little else."""
     checkpoint = {
         "init_args": {"configuration": "2d"},
         "trainer_name": "nnUNetTrainerDRO",
         "network_weights": {},
-        "logging": {"nnunet_dro": {"options": options_of_0_3()}},
+        "logging": {"nnunet_dro": state},
     }
     torch.save(checkpoint, fold / "checkpoint_final.pth")

@@ -21,7 +21,7 @@ from tests.commands import refused
 from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import server
 from tests.processes import gone
-from tests.trainers.earlier import write_training_of_0_3
+from tests.trainers.earlier import write_checkpoint, write_training_of_0_3
 from tests.tuning.conftest import BETA, NAME
 
 
@@ -152,6 +152,34 @@ def test_training_by_another_version_s_rule_is_no_trial(fake, tune):
         "failed",
         "complete",
     ]
+
+
+def test_study_of_other_validation_cases_is_refused(fake, tune):
+    splits = fake.preprocessed / "splits_final.json"
+    before = splits.rename(splits.with_suffix(".before"))
+    tune(*BETA, "--trials", "1", code=2)  # the fake training does not divide cases
+    before.rename(splits)
+    tune(*BETA, "--trials", "1")
+
+    splits.write_text(json.dumps([{"train": ["a2", "b1", "b2", "b3"], "val": ["a1", "a3"]}]))
+
+    refused(
+        tune(*BETA, "--trials", "2", code=2),
+        f"`--study` must be about the same validation cases, got 'a1 a3' for '{NAME}'",
+        "which was made with 'a1 a2 b1 b2'. Name another study with --study.",
+    )
+
+
+def test_training_with_cases_that_are_validated_now_is_no_trial(fake, tune):
+    fold = fake.results / "nnUNetTrainerHWS_4epochs__nnUNetPlans__2d" / "fold_0"
+    (fold / "validation").mkdir(parents=True)
+    (fold / "validation" / "summary.json").write_text("{}")
+    write_checkpoint(fold, {"table": {"cases": ["a1@0,1,0", "a3", "b1@1,0,0", "b3"]}})
+
+    result = tune(*BETA, "--trials", "1")
+
+    assert f"that the training in '{fold}' was given, got a1, b1: it was begun" in result.stderr
+    assert fake.trials()["state"].tolist() == ["failed", "complete"]
 
 
 def test_study_that_is_not_ours_is_refused(fake, tune, tmp_path):
