@@ -190,8 +190,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         return self._on_device(batch["data"]), self._on_device(batch["target"])
 
     def _store(self, cases: CaseColumns, mean_loss: float) -> dict[str, NDArray[np.float32]]:
-        if cases.weights.isfinite().all():
-            self.weights_log.record(cases)
+        self.weights_log.record(cases)
         return super()._store(cases, mean_loss)
 
     def _step_along(self, gradient: WeightedGradient) -> None:

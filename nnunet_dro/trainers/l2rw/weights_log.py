@@ -57,12 +57,17 @@ class WeightsLog(CaseLog):
         self._n_zero = 0
 
     def record(self, cases: CaseColumns) -> None:
-        """Add the weights of one iteration, finite and >= 0.
+        """Add the weights of one iteration, >= 0.
 
-        An iteration whose weights are all 0 made no step, but its cases were seen.
+        An iteration whose weights are all 0 made no step, but its cases were seen. Where a weight
+        is not finite, nothing is known of the others either, and there was no step.
         """
         positions = cases.indices.numpy()
         weights = cases.weights.numpy() * len(cases.weights)
+        if not np.isfinite(weights).all():
+            self._n_without_step += 1
+            return
+
         np.add.at(self._sums, positions, weights)
         np.add.at(self._seen, positions, 1)
         self._n_seen += len(positions)

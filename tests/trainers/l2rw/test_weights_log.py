@@ -51,17 +51,18 @@ def test_summary_counts_steps_and_zero_weights(tmp_path):
     log.record(step([0, 1], [0.0, 2.0]))
     log.record(step([0, 3], [0.0, 0.0]))
     log.record(step([1, 3], [1.25, 0.75]))
+    log.record(step([1, 3], [np.nan, np.nan]))  # of an image with NaN, for example
 
     (line,) = log.end_epoch(0, tmp_path)
 
-    assert log.rows == [{"epoch": 0, "n_steps": 2, "n_without_step": 1, "zero_share": 0.5}]
+    assert log.rows == [{"epoch": 0, "n_steps": 2, "n_without_step": 2, "zero_share": 0.5}]
     assert log.lowest() == [
         ("case, one", 0.0),
         (CASES[3], pytest.approx(0.375)),
         ("001", pytest.approx(1.625)),
     ]
 
-    said = "2 of 3 iterations made a step, zero weights 50.0 %, lowest so far: case, one (0.000)"
+    said = "2 of 4 iterations made a step, zero weights 50.0 %, lowest so far: case, one (0.000)"
     assert line.startswith(f"Weights: {said}")
 
     log.end_epoch(1, tmp_path)
