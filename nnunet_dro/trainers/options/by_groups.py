@@ -139,15 +139,18 @@ def trainer_told_by(column: str, *, is_complete: bool = True) -> str:
         >>> trainer_told_by("slice/mm")[:65]
         'nnUNetTrainerIW_<new name> (first rename the column `slice/mm` of'
     """
+    steps = []
+    if not is_complete:
+        steps.append(f"fill in what is missing in the column `{column}` of cases.csv")
+
     base = "nnUNetTrainerIW"
     name = f"{base}_{column}"
     # An option in the name of a column is read as one.
     with suppress(ValueError):
         if options_from_name(name, base=base, kind=IWOptions).column == column:
-            if is_complete:
-                return name
-            return f"{name} (first fill in what is missing in the column `{column}` of cases.csv)"
-    return (
-        f"{base}_<new name> (first rename the column `{column}` of cases.csv, because no trainer's "
-        "name can contain it)"
+            return f"{name} (first {steps[0]})" if steps else name
+
+    steps.append(
+        f"rename the column `{column}` of cases.csv, because no trainer's name can contain it"
     )
+    return f"{base}_<new name> (first {'; then '.join(steps)})"

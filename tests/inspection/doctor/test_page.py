@@ -7,6 +7,7 @@ import pytest
 from nnunet_dro.inspection.doctor.answer import Answer, conclude
 from nnunet_dro.inspection.doctor.page import answer_lines, doctor_html
 from nnunet_dro.nnunet.folders import Fold
+from nnunet_dro.trainers.options import trainer_told_by
 from tests.evaluation.report.made import HOSTILE
 from tests.pages.screen import screen
 
@@ -151,6 +152,8 @@ def test_a_column_that_no_trainer_can_name_is_to_be_renamed(tmp_path):
 
     assert "nnUNetTrainerIW_share0.5" not in text
     assert "(first rename the column `share0.5` of cases.csv, because no trainer's name" in text
+    told = trainer_told_by("share0.5", is_complete=False)
+    assert "in the column `share0.5` of cases.csv; then rename the column `share0.5`" in told
 
 
 def test_a_column_that_lacks_an_entry_is_to_be_filled_in(tmp_path):
