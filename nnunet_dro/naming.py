@@ -22,6 +22,21 @@ def repeated(names: Iterable[str]) -> list[str]:
     return [name for name, n in Counter(names).items() if n > 1]
 
 
+def group_name(column: str, group: str) -> str:
+    """The name of the cases with an entry in a column, which no other column and entry have.
+
+    A column whose name has an equals sign is in quotes, as CSV files write them.
+
+    Example:
+        >>> group_name("centre", "A"), group_name("a", "b=c"), group_name("a=b", "c")
+        ('centre=A', 'a=b=c', '"a=b"=c')
+    """
+    if "=" in column or '"' in column:
+        doubled = column.replace('"', '""')
+        column = f'"{doubled}"'
+    return f"{column}={group}"
+
+
 def nearest_names(name: str, names: Collection[str]) -> str:
     """List the names there are, those that look like a wrong one first."""
     near = get_close_matches(name, list(names), n=3)

@@ -18,6 +18,7 @@ from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration import rank_sums
 from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.search import Attribute, Combination, Limits, Search
+from nnunet_dro.naming import group_name
 
 #: A combination is carried over if its z in the half that was searched is at most this: one-sided
 #: 5 %.
@@ -226,7 +227,7 @@ def _described(
 
 def written(parts: Sequence[tuple[str, str]]) -> str:
     """The name of a combination: ``centre=A, scanner=B``."""
-    return ", ".join(f"{attribute}={stratum}" for attribute, stratum in parts)
+    return ", ".join(itertools.starmap(group_name, parts))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from nnunet_dro.exploration.exploration import Exploration
 from nnunet_dro.exploration.tables import findings, heading, size, tested_combinations
 from nnunet_dro.exploration.words import parts_of, title
 from nnunet_dro.files.json_file import json_records, json_text
-from nnunet_dro.naming import NO_VALUE, name_some
+from nnunet_dro.naming import NO_VALUE, group_name, name_some
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 
@@ -207,7 +207,7 @@ def _against_the_rest(
         shares_it = (cases[f"stratum of {attribute}"] == stratum).to_numpy(dtype=bool)
         shares_a_part |= shares_it
         if len(parts) > 1:
-            groups.append((f"other cases of {attribute}={stratum}", shares_it & ~inside))
+            groups.append((f"other cases of {group_name(attribute, stratum)}", shares_it & ~inside))
 
     groups.append(("all others", ~shares_a_part & ~inside))
 

@@ -1,11 +1,12 @@
 """What readers are told of an exploration; see words.jinja."""
 
 from collections.abc import Mapping
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from nnunet_dro.evaluation.report.formatting import p_value, quantity
-from nnunet_dro.naming import count, name_some, share
+from nnunet_dro.naming import count, group_name, name_some, share
 from nnunet_dro.pages.words import Words
 
 
@@ -22,7 +23,7 @@ def parts_of(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
 
 def title(row: Mapping[Any, Any]) -> str:
     """The name of a combination: ``centre=A × scanner=B``."""
-    return " × ".join(f"{attribute}={stratum}" for attribute, stratum in parts_of(row))
+    return " × ".join(starmap(group_name, parts_of(row)))
 
 
 #: Says values: the name of a macro, and what it is about.

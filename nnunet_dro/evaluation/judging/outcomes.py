@@ -26,7 +26,7 @@ from nnunet_dro.evaluation.judging.words import say
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import group_name, name_some
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Outcome:
         if self.method:
             names.append(f"method={_quoted(self.method)}")
         if self.attribute != ALL:
-            names.append(f"{self.attribute}={_quoted(self.stratum)}")
+            names.append(group_name(self.attribute, _quoted(self.stratum)))
         names.append(f"label={_quoted(self.label)}")
         if self.requirement.metric or self.metric != "dice":
             names.append(f"metric={self.metric}")
@@ -190,9 +190,14 @@ def rows_of(
         rows = rows[rows["n"] > 0]
 
     attribute = _quoted(requirement.attribute or "")
+    after_attributes = ""
+    if rows["attribute"].astype(str).str.contains("=").any():
+        after_attributes = (
+            ". In a requirement, an attribute ends at the first equals sign: rename the column"
+        )
     # What is said before and after the names that there are.
     cures = {
-        "attribute": (f"Add --by {attribute}, or choose from", ""),
+        "attribute": (f"Add --by {attribute}, or choose from", after_attributes),
         "stratum": ("Choose from", ", or * for each of them"),
         "method": ("Choose from", ", or * for each of them"),
         "label": ("Choose from", ""),

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from nnunet_dro.evaluation.judging.verdicts import CANNOT_TELL, MET, NOT_MET
 from nnunet_dro.files.json_file import json_text
+from nnunet_dro.naming import group_name
 
 #: The name of the format of verdicts.json; its number changes with the format.
 FORMAT = "nnunet-dro verdicts 1"
@@ -70,7 +71,8 @@ def _junit(name: str, records: Sequence[Mapping[str, Any]]) -> str:
     suite = ElementTree.SubElement(suites, "testsuite", {"name": _for_xml(name), **numbers})
 
     for record in records:
-        place = f"{record['attribute']}={record['stratum']} label={record['label']}"
+        stratum = group_name(record["attribute"], record["stratum"])
+        place = f"{stratum} label={record['label']}"
         if record["method"]:
             place = f"method={record['method']} {place}"
         test_case = {

@@ -22,7 +22,7 @@ from nnunet_dro.evaluation.stratifying.stratify import (
 from nnunet_dro.files.case_table import read_cases
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import replacing
-from nnunet_dro.naming import count, name_some
+from nnunet_dro.naming import count, group_name, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
 
@@ -156,7 +156,8 @@ def split_notes(
         folds = f"folds {name_some(without)} validate"
         if len(without) == 1:
             folds = f"fold {without[0]} validates"
-        notes.append(f"{stratum_of_case.name}={stratum} has {cases}: {folds} on none of them.")
+        named = group_name(str(stratum_of_case.name), str(stratum))
+        notes.append(f"{named} has {cases}: {folds} on none of them.")
     return notes
 
 

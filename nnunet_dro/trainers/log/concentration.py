@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro import sampling
 from nnunet_dro.files.case_table import MISSING
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import group_name, name_some
 from nnunet_dro.trainers.log.epoch_log import Row
 from nnunet_dro.trainers.log.epoch_table import group_column
 from nnunet_dro.trainers.options import trainer_told_by
@@ -132,7 +132,7 @@ def _warning_of_neglected(
     for column, group in neglected:
         share_of_cases = f"{100 * shares[column, group]:.1f} % of the cases"
         share_of_draws = f"{100 * _recent(rows, column, group):.1f} % of the draws"
-        descriptions.append(f"{column}={group} ({share_of_cases}, {share_of_draws})")
+        descriptions.append(f"{group_name(column, group)} ({share_of_cases}, {share_of_draws})")
         is_complete = (column, MISSING) not in shares
         trainers.add(trainer_told_by(column, is_complete=is_complete))
 

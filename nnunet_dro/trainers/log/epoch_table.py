@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro import sampling
+from nnunet_dro.naming import group_name
 from nnunet_dro.trainers.log.epoch_log import Row, entry, write_rows
 
 #: What each column means, in their order; those of groups come after them.
@@ -108,7 +109,7 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 def group_column(what: str, column: str, group: str) -> str:
     """The column of training.csv that has a number of a group: ``draws[centre=A]``."""
-    return f"{what}[{column}={group}]"
+    return f"{what}[{group_name(column, group)}]"
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:

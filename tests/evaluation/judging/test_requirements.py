@@ -394,6 +394,16 @@ def test_requirement_that_cannot_be_checked_is_refused(text, message):
         check(text, pd.concat([STRATA, STRATA.assign(metric="hd95")]))
 
 
+def test_column_with_an_equals_sign_is_to_be_renamed_before_it_is_required():
+    strata = STRATA.replace({"attribute": {"pathology": "dose=mg"}})
+    message = (
+        "Add --by dose, or choose from: dose=mg.*ends at the first equals sign: rename the col"
+    )
+
+    with pytest.raises(ValueError, match=message):
+        check("dose=mg=spina_bifida p5>=0.7", strata)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

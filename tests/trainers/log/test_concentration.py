@@ -14,7 +14,7 @@ from nnunet_dro.sampling import (
     KLBall,
 )
 from nnunet_dro.trainers.log.concentration import concentration_warnings, falls
-from nnunet_dro.trainers.log.epoch_table import saved_row
+from nnunet_dro.trainers.log.epoch_table import group_column, saved_row
 
 
 def epochs(effective, losses=None):
@@ -142,7 +142,9 @@ def test_draws_that_go_to_cases_that_get_no_better_are_said_once(hopeless, effec
 
 def warnings_of_a_group(share_of_draws, n_draws=500, *, until=12, of="centre", **named):
     rows = [
-        saved_row({"epoch": e, "effective_cases": 90.0, f"draws[{of}=C]": share_of_draws})
+        saved_row(
+            {"epoch": e, "effective_cases": 90.0, group_column("draws", of, "C"): share_of_draws}
+        )
         for e in range(until)
     ]
     return concentration_warnings(rows, 100, n_draws=n_draws, **named)
@@ -170,5 +172,5 @@ def test_a_column_that_needs_a_change_before_it_names_a_trainer_is_said_so():
     assert "nnUNetTrainerIW_centre (first fill in what is missing in the column `cen" in warning
 
     (warning,) = warnings_of_a_group(0.026, until=10, shares={("dose=mg", "C"): 0.05}, of="dose=mg")
-    assert "dose=mg=C (5.0 % of the cases" in warning
+    assert '"dose=mg"=C (5.0 % of the cases' in warning
     assert "nnUNetTrainerIW_dose=mg" in warning

@@ -267,6 +267,17 @@ def test_training_csv_has_a_column_for_every_group_that_was_ever_there(tmp_path)
     assert "loss[site=b]" in rows, "not known, but there"
 
 
+def test_no_two_groups_have_one_column_of_training_csv(tmp_path):
+    log = log_of(groups={"a": ["b=c", "b=c", "d", "d"], "a=b": ["d", "d", "c", "c"]}, beta=1.0)
+    log.record(cases_of_step([0, 2, 3]))
+    log.end_epoch(0, tmp_path)
+
+    (row,) = pd.read_csv(tmp_path / "training.csv").to_dict("records")
+
+    assert [row["draws[a=b=c]"], row['draws["a=b"=c]']] == pytest.approx([1 / 3, 2 / 3], abs=1e-5)
+    assert [row["draws[a=d]"], row['draws["a=b"=d]']] == pytest.approx([2 / 3, 1 / 3], abs=1e-5)
+
+
 def test_mean_weight_and_beta_are_in_the_summary(tmp_path):
     log = log_of(importance=ImportanceWeights(), beta=10.0)
     for weight in (0.5, 2.5):
