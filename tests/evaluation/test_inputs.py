@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands import done, run
+from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
 
 
@@ -90,6 +90,24 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     assert "not scored: 9" in " ".join(made.run_evaluate(tmp_path).stdout.split())
     assert made.scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
     assert any("not scored: 9" in note for note in made.summary_of(tmp_path / "out")["notes"])
+
+
+def test_a_value_below_0_is_no_label_unless_dataset_json_says_so(tmp_path):
+    made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
+    values = made.bars(4, 1).astype(np.int16)
+    values[7, 7, 7] = -1
+    for folder in ("prediction", "reference"):
+        made.write_map(tmp_path / folder / "case_01.nii.gz", values, dtype=np.int16)
+
+    result = run(
+        "evaluate", tmp_path / "reference", tmp_path / "prediction", "-o", tmp_path / "out"
+    )
+    refused(result, "must have label values from 0 on", "got -1 in", "case_01.nii.gz")
+
+    labels = {"background": 0, "a": 1, "b": 2, "ignore": -1}
+    (tmp_path / "dataset.json").write_text(json.dumps({"labels": labels}))
+    made.run_evaluate(tmp_path)
+    assert made.scores_of(tmp_path / "out")["label"].tolist() == ["a", "b"] * 2
 
 
 @pytest.fixture

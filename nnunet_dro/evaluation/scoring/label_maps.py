@@ -167,6 +167,8 @@ def _as_integers(values: npt.NDArray[Any], path: Path) -> IntegerArray:
             "integer type, with header.set_slope_inter(1, 0) in nibabel."
         )
     example = float(values[is_wrong][0])
+    if not np.isfinite(example):
+        cure = "Store label values, with 0 where no label is."
     raise ValueError(f"`path` must hold integers, got {example:g} in {str(path)!r}. {cure}")
 
 

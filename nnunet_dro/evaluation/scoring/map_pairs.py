@@ -21,7 +21,7 @@ from nnunet_dro.evaluation.scoring.label_maps import (
     read_label_map,
     read_labels,
 )
-from nnunet_dro.evaluation.scoring.readers import reader_for
+from nnunet_dro.evaluation.scoring.readers import Reader, reader_for
 from nnunet_dro.evaluation.scoring.slices import SliceStack, common_grid, laid_on
 
 
@@ -60,8 +60,7 @@ def read_pair(
 
     reader = reader_for(reference, labels.reader if labels else None)
     if not any(map(is_dicom, files)):
-        for path in files:
-            yield read_label_map(path, reader)
+        yield from _maps_of_values(files, labels, reader)
         return
 
     maps: dict[Path, LabelMap] = {}
@@ -146,6 +145,28 @@ def _check_names(files: Collection[Path], labels: Labels | None) -> None:
         got=f"{named} without",
         cure="Give a dataset.json with the names and values of the labels (--dataset-json).",
     )
+
+
+def _maps_of_values(files: list[Path], labels: Labels | None, reader: Reader) -> Iterator[LabelMap]:
+    """The label maps of a reference and of its prediction, if any, which store values.
+
+    Where nothing says what these mean, a reference has none below 0: they may be voxels to ignore,
+    or be left by a tool outside the image.
+    """
+    for path in files:
+        label_map = read_label_map(path, reader)
+        if labels is None and path == files[0] and label_map.values.min() < 0:
+            least = int(label_map.values.min())
+            raise InputError(
+                "reference",
+                must="have label values from 0 on where no dataset.json names them",
+                got=f"{least} in {str(path)!r}",
+                cure=(
+                    "Put a dataset.json in or above the folder of the references, in which "
+                    f"{least} is the value of `ignore` or of a label, or store 0 where no label is."
+                ),
+            )
+        yield label_map
 
 
 def _value_of(segment: Segment, labels: Labels) -> int | None:

@@ -247,7 +247,7 @@ def test_a_voxel_that_is_no_number_is_never_background(tmp_path, stored, name):
         path.write_bytes(content_with(path, 112, "<f", 2.0))
 
     with pytest.raises(
-        ValueError, match=rf"^`path` must hold integers, got {name} in '.*{stored}'"
+        ValueError, match=rf"^`path` must hold integers, got {name} in '.*{stored}'.*0 where"
     ):
         read_label_map(path)
 
