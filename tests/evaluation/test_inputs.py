@@ -200,7 +200,9 @@ def test_absent_references_count_in_their_strata(few_of_a_model):
     )
 
     none = "none of its cases in the case table was evaluated"
-    assert f"site=B label=tumour: mean (undefined) is not >= 0.9 (0 cases); {none}" in errors
+    assert (
+        f"site=B label=tumour: mean has no value that could be >= 0.9 (0 cases); {none}" in errors
+    )
     assert errors.count(f"site=C label=tumour: n 0 is not >= 1 (0 cases); {none}") == 1
 
 

@@ -91,7 +91,7 @@ def test_every_page_of_the_pack_tells_what_is_not_met(study, name):
     assert {"not met", "cannot tell"} <= set(words)
     if name != "claim.md":
         assert "SRS-1, not met: centre=B label=tumour: mean 0.583" in text
-        assert "R3, cannot tell: label=organ: p5's lower 95 % bound" in text
+        assert "R3, cannot tell: label=organ: p5 has no lower 95 % bound" in text
 
 
 def test_where_it_fails_has_numbers_of_every_metric(study):

@@ -160,10 +160,10 @@ def shown_value(
 ) -> str:
     """A value in the unit of the bound, in as few digits as say rightly whether it meets it.
 
-    Rounded, 0.6999 would seem to be >= 0.70.
+    Rounded, 0.6999 would seem to be >= 0.70. Nothing is shown of NaN.
     """
     if math.isnan(value):
-        return "(undefined)"
+        return ""
     if requirement.statistic in NUMBERS:
         return str(int(value))
 

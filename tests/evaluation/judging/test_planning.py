@@ -82,7 +82,7 @@ def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, pass
 
 
 def test_a_bound_that_does_not_exist_says_how_many_cases_it_needs():
-    said = "p5's lower 95 % bound (undefined) is not >= 0.70 (58 cases); there is a bound from 59 cases on"
+    said = "p5 has no lower 95 % bound that could be >= 0.70 (58 cases); there is a bound from 59 cases on"
     assert outcome_of(dice(0, 58), "p5>=0.70@95").line == f"label=tumour: {said}"
 
     values = [1.0] * 10 + [5.0]

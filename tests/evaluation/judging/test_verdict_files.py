@@ -52,7 +52,7 @@ def test_verdicts_are_written_for_programs(study):
     assert unclear["value"] is None
     assert unclear["estimand"] == "lower 95 % bound of the 5th percentile of Dice over cases"
 
-    line = "cannot tell if a requirement is met: REQ-3: label=tumour: p5's lower 95 % bound"
+    line = "cannot tell if a requirement is met: REQ-3: label=tumour: p5 has no lower 95 % bound"
     assert line in result.stderr
 
 
