@@ -55,23 +55,32 @@ def progress_bar(title: str, *, console: "Console | None" = None) -> Iterator[Pr
 
 
 def _lines(title: str) -> Progress:
-    """Write the progress to standard error, a line at a time."""
+    """Write the progress to standard error, a line at a time.
+
+    The time left follows from the items since the first ones that were shown: before those, models
+    are loaded and processes started, and some items may have been finished by an earlier run.
+    """
     started_at = last_line_at = time.monotonic()
+    n_first: int | None = None
     n_before = 0
     last_title = title
 
     def show(n_done: int, n_all: int, title: str = "") -> None:
-        nonlocal started_at, last_line_at, n_before, last_title
+        nonlocal started_at, last_line_at, n_first, n_before, last_title
         now = time.monotonic()
         if n_done < n_before:
-            started_at = last_line_at = now
+            last_line_at = now
+            n_first = None
+        if n_first is None:
+            started_at = now
+            n_first = n_done
         n_before = n_done
         last_title = title or last_title
 
-        if not 0 < n_done < n_all or now - last_line_at < SECONDS_BETWEEN_LINES:
+        if not n_first < n_done < n_all or now - last_line_at < SECONDS_BETWEEN_LINES:
             return
         last_line_at = now
-        seconds_left = (now - started_at) * (n_all - n_done) / n_done
+        seconds_left = (now - started_at) * (n_all - n_done) / (n_done - n_first)
         minutes_left = max(1, round(seconds_left / 60))
         sys.stderr.write(f"{last_title}: {n_done} of {n_all}, about {minutes_left} min left\n")
         sys.stderr.flush()

@@ -162,11 +162,26 @@ def test_an_error_leaves_columns_and_arguments_their_names():
         (
             [0, 10, 31, 40, 62, 120],
             [(n, 100) for n in (1, 10, 20, 30, 100)],
-            ["Scoring: 10 of 100, about 5 min left", "Scoring: 30 of 100, about 2 min left"],
+            ["Scoring: 10 of 100, about 4 min left", "Scoring: 30 of 100, about 2 min left"],
+        ),
+        (  # what comes before the first item, such as loading a model, is over
+            [0, 120, 125, 160],
+            [(n, 11) for n in (1, 2, 3)],
+            ["Scoring: 2 of 11, about 1 min left", "Scoring: 3 of 11, about 3 min left"],
+        ),
+        (  # what an earlier run finished takes no time
+            [0, 10, 45],
+            [(n, 100) for n in (50, 51)],
+            ["Scoring: 51 of 100, about 29 min left"],
         ),
         (  # each part of the work is estimated anew
-            [0, 100, 200, 231],
-            [(90, 100, "epochs"), (0, 4, "validation cases"), (1, 4, "validation cases")],
+            [0, 100, 140, 200, 231],
+            [
+                (80, 100, "epochs"),
+                (90, 100, "epochs"),
+                (0, 4, "validation cases"),
+                (1, 4, "validation cases"),
+            ],
             ["epochs: 90 of 100, about 1 min left", "validation cases: 1 of 4, about 2 min left"],
         ),
     ],
