@@ -16,13 +16,13 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.patients import patient_values
-from nnunet_dro.evaluation.statistics.significance import paired_differences
+from nnunet_dro.evaluation.statistics.significance import (
+    paired_differences,
+    without_rounding_errors,
+)
 from nnunet_dro.naming import name_some
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.signed_rank import one_sided_p
-
-#: Scores that differ by less are equal: sums in another order differ by rounding.
-_DECIMALS = 10
 
 
 def competition_ranks(scores: FloatArray) -> FloatArray:
@@ -30,8 +30,9 @@ def competition_ranks(scores: FloatArray) -> FloatArray:
 
     A team without a score (NaN) where others have one has failed nowhere, and is the first: each
     of its failures would have given it a score. Where no team has a score, all ranks are NaN.
+    Scores that differ by rounding alone, as sums in another order do, are equal.
     """
-    rounded = np.round(scores, _DECIMALS)
+    rounded = without_rounding_errors(scores, np.abs(scores))
     is_nothing = np.isnan(rounded)
     rounded[is_nothing] = np.inf
     ranks: FloatArray = rankdata(-rounded, method="min", axis=-1).astype(np.float64)

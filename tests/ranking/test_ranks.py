@@ -78,6 +78,8 @@ def test_test_based_ranking_counts_significant_wins():
 def test_equal_teams_share_a_rank_and_those_that_failed_nowhere_are_first():
     assert competition_ranks(np.array([0.5, 0.9, 0.5, 0.1])).tolist() == [2, 1, 2, 4]
     assert competition_ranks(np.array([0.1 + 0.2, 0.3])).tolist() == [1, 1]
+    # Volumes of cells are this small.
+    assert competition_ranks(np.array([1e-11, 2e-11, 3e-11])).tolist() == [3, 2, 1]
     # Without a score where others have one, a team was right in every case.
     assert competition_ranks(np.array([0.5, np.nan, np.nan])).tolist() == [3, 1, 1]
     assert np.isnan(competition_ranks(np.full(2, np.nan))).all()

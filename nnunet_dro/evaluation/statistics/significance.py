@@ -27,14 +27,22 @@ def paired_differences(before: FloatArray, after: FloatArray) -> FloatArray:
     """``after`` less ``before``, shape (..., n), where what differs by rounding alone is the same.
 
     1 - 2/3 and 2/3 - 1/3 are the same third, though not to the last bit of their doubles: without
-    this, signs and ranks of differences would be those of rounding errors. All are multiples of
-    2^-`_DIGITS` of the power of two above the largest of the n pairs. NaN stays.
+    this, signs and ranks of differences would be those of rounding errors. NaN stays.
     """
     sizes = np.fmax(np.abs(before), np.abs(after))
+    return without_rounding_errors(after - before, sizes)
+
+
+def without_rounding_errors(values: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Values, shape (..., n), as multiples of 2^-`_DIGITS` of a power of two.
+
+    It is the power above the largest of the ``sizes``, shape (..., n), of what the values were
+    computed from. NaN stays.
+    """
     largest = np.fmax.reduce(sizes, axis=-1, keepdims=True, initial=0.0)
     _, exponent = np.frexp(largest)
     unit = np.ldexp(1.0, exponent - _DIGITS)
-    return np.asarray(np.rint((after - before) / unit) * unit)
+    return np.asarray(np.rint(values / unit) * unit)
 
 
 def wilcoxon_p(differences: FloatArray) -> float:
