@@ -287,7 +287,7 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
         return False
     source = Source.in_checkpoint(read_checkpoint(path, cure="Remove it."))
     if source is not None and source.digest == model.source.digest:
-        check_trained(folder, trainer, validated=target.divided_cases() or ())
+        check_trained(folder, trainer, held_out=target.held_out_cases())
         return True
 
     origin = "began with random weights" if source is None else f"was started from {source}"

@@ -29,8 +29,8 @@ def read_splits(path: Path) -> list[dict[str, list[str]]]:
     return splits
 
 
-def validation_cases_of(path: Path, fold: str) -> list[str] | None:
-    """The validation cases that splits_final.json gives a fold, sorted.
+def read_fold(path: Path, fold: str) -> dict[str, list[str]] | None:
+    """The ``train`` and ``val`` cases that splits_final.json gives a fold.
 
     None if it does not say: there is no such file, it has too few folds, or all cases are trained
     on.
@@ -42,7 +42,13 @@ def validation_cases_of(path: Path, fold: str) -> list[str] | None:
         return None
     splits = read_splits(path)
     number = int(fold)
-    return sorted(splits[number]["val"]) if number < len(splits) else None
+    return splits[number] if number < len(splits) else None
+
+
+def held_out_cases(path: Path, fold: str) -> set[str]:
+    """The cases that a fold validates on and does not train on; none if `read_fold` has none."""
+    divided = read_fold(path, fold)
+    return set(divided["val"]) - set(divided["train"]) if divided else set()
 
 
 def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
@@ -64,14 +70,10 @@ def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
         return []
 
     preprocessed = fold.dataset_folder("nnUNet_preprocessed")
-    if preprocessed is None or not (preprocessed / SPLITS_FILE).is_file():
+    if preprocessed is None:
         return []
-    splits = read_splits(preprocessed / SPLITS_FILE)
-    number = int(fold.number)
-    if number >= len(splits):
-        return []
-
-    return sorted(set(splits[number]["train"]) & set(cases))
+    divided = read_fold(preprocessed / SPLITS_FILE, fold.number)
+    return sorted(set(divided["train"]) & set(cases)) if divided else []
 
 
 def note_on_training_cases(validation: Path, cases: Collection[str]) -> str:

@@ -23,7 +23,7 @@ from nnunet_dro.nnunet.folders import (
     read_dataset_json,
 )
 from nnunet_dro.nnunet.raw_dataset import case_names
-from nnunet_dro.nnunet.splits_file import validation_cases_of
+from nnunet_dro.nnunet.splits_file import held_out_cases, read_fold
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,12 @@ class Target:
 
     def divided_cases(self) -> list[str] | None:
         """The validation cases that splits_final.json gives the fold; None if it does not say."""
-        return validation_cases_of(self.preprocessed / SPLITS_FILE, self.fold)
+        divided = read_fold(self.preprocessed / SPLITS_FILE, self.fold)
+        return sorted(divided["val"]) if divided else None
+
+    def held_out_cases(self) -> set[str]:
+        """The cases that the fold validates on and does not train on, as far as that is known."""
+        return held_out_cases(self.preprocessed / SPLITS_FILE, self.fold)
 
     def prediction(self, trainer: str) -> str:
         """The command that predicts with a trainer of this fold."""

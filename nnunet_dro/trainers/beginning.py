@@ -10,7 +10,7 @@ import torch
 
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE
-from nnunet_dro.nnunet.splits_file import validation_cases_of
+from nnunet_dro.nnunet.splits_file import held_out_cases
 from nnunet_dro.sampling import positions_in_common
 from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options, trained_cases
 from nnunet_dro.trainers.data.dataloading import restart
@@ -65,12 +65,12 @@ class Beginning:
         """Log which validation cases the training was given before the folds were changed."""
         trainer = self._trainer
         folder = Path(trainer.preprocessed_dataset_folder_base)
-        validated = validation_cases_of(folder / SPLITS_FILE, str(trainer.fold))
-        seen = sorted(trained_cases(self.state) & set(validated or ()))
+        held_out = held_out_cases(folder / SPLITS_FILE, str(trainer.fold))
+        seen = sorted(trained_cases(self.state) & held_out)
         if seen:
             trainer.print_to_log_file(
                 f"WARNING: {SPLITS_FILE} has changed since the checkpoint: before, the network was "
-                f"trained on {len(seen)} of the {len(validated or ())} cases that fold "
+                f"trained on {len(seen)} of the {len(held_out)} cases that fold "
                 f"{trainer.fold} validates on now ({name_some(seen)}). Its validation scores will "
                 "be too good."
             )

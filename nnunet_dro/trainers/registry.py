@@ -120,7 +120,7 @@ def parse_trainer_name(name: str) -> tuple[str, TrainerOptions]:
     return base, options_from_name(name, base=base, kind=type(TRAINERS[base].options))
 
 
-def check_trained(fold: Path, name: str, *, validated: Collection[str] = ()) -> None:
+def check_trained(fold: Path, name: str, *, held_out: Collection[str] = ()) -> None:
     """Refuse the training in a folder if it cannot be that of a trainer now.
 
     A folder without a checkpoint passes, as does a checkpoint that says nothing of options or of
@@ -129,7 +129,7 @@ def check_trained(fold: Path, name: str, *, validated: Collection[str] = ()) -> 
     Args:
         fold: The folder of the fold.
         name: The name of the trainer.
-        validated: The cases that the fold validates on.
+        held_out: The cases that the fold validates on, and does not train on.
 
     Raises:
         ValueError: If the name stood for other options then, see `check_resumed`, or the training
@@ -147,7 +147,7 @@ def check_trained(fold: Path, name: str, *, validated: Collection[str] = ()) -> 
     if recorded is not None:
         check_resumed(options, recorded, trainer=name)
 
-    seen = sorted(trained_cases(_state_in(checkpoint)) & set(validated))
+    seen = sorted(trained_cases(_state_in(checkpoint)) & set(held_out))
     if seen:
         raise ValueError(
             f"`{SPLITS_FILE}` must have no validation case that the training in {str(fold)!r} was "

@@ -256,7 +256,7 @@ class Tuner:
         check_trained(
             target.fold_folder(trainer),
             trainer,
-            validated=target.divided_cases() or (),
+            held_out=target.held_out_cases(),
         )
 
         train(

@@ -20,7 +20,7 @@ from nnunet_dro.model_folders.finetuning import (
     write_first_checkpoint,
 )
 from nnunet_dro.nnunet.folders import first_checkpoint
-from nnunet_dro.nnunet.training import find_target
+from nnunet_dro.nnunet.training import Target, find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
 from tests.commands import done, refused, run
 from tests.kept.folders import VERSION_0_2
@@ -311,6 +311,19 @@ def test_a_finetuning_with_other_options_under_its_name_is_not_continued(target,
 
     edit(first_checkpoint(target.fold_folder(TRAINER)), other_beta)
     with pytest.raises(ValueError, match="begun with what the name nnUNetTrainerDRO_beta20_"):
+        is_started(target, TRAINER, model)
+
+
+def test_a_finetuning_that_was_given_held_out_cases_is_not_continued(target, source, monkeypatch):
+    model = read_source(source)
+    write_first_checkpoint(target, TRAINER, model, device="cpu")
+
+    def other_folds(checkpoint):
+        checkpoint["logging"]["nnunet_dro"]["table"] = {"cases": ["case_00", "case_01"]}
+
+    edit(first_checkpoint(target.fold_folder(TRAINER)), other_folds)
+    monkeypatch.setattr(Target, "held_out_cases", lambda _: {"case_01", "case_02"})
+    with pytest.raises(ValueError, match="was given, got case_01: it was begun with other folds"):
         is_started(target, TRAINER, model)
 
 

@@ -68,7 +68,8 @@ def test_validation_cases_that_were_trained_on_are_named(trained, make_trainer, 
     trainer, path = trained
     trainer.save_checkpoint(path)
     cases = trainer.hardness_log.table.cases
-    splits = [{"train": list(cases[2:]), "val": [*cases[:2], "case_00"]}]
+    # A fold may validate on a case that it trains on; nnU-Net warns of those.
+    splits = [{"train": list(cases[2:]), "val": [*cases[:3], "case_00"]}]
     monkeypatch.setattr("nnunet_dro.nnunet.splits_file.read_json", lambda path: splits)
     monkeypatch.setattr(nnUNetTrainer, "perform_actual_validation", lambda *_: None)
 
