@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.naming import count
 from nnunet_dro.trainers.options import DROOptions, HWSOptions, TrainerOptions
 from nnunet_dro.trainers.options.by_hardness import EARNED
 
@@ -135,7 +136,7 @@ class Source:
     digest: str  # digest of its weights, see `digest_of`
 
     def __str__(self) -> str:
-        after = "" if self.epochs is None else f" after {self.epochs} epochs"
+        after = "" if self.epochs is None else f" after {count(self.epochs, 'epoch')}"
         return f"{self.trainer}{after} ({self.checkpoint})"
 
     def state(self) -> dict[str, Any]:

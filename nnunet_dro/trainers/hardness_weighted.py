@@ -13,6 +13,7 @@ from torch import distributed as dist
 from torch import nn
 
 from nnunet_dro.losses import DiceCELoss, PooledHardness
+from nnunet_dro.naming import count
 from nnunet_dro.sampling import UNIFORM, HardnessTable, Rule
 from nnunet_dro.trainers.beginning import Beginning
 from nnunet_dro.trainers.case_columns import CaseColumns, rows_of_all_ranks
@@ -266,8 +267,8 @@ class HardnessWeighted(_Trainer):
         if table.warming_up != self._warms_up:
             table.warming_up = self._warms_up
             self.print_to_log_file(
-                f"The warm-up of {self.options.history.warmup} epochs is over: draws are no "
-                "longer uniform."
+                f"The warm-up of {count(self.options.history.warmup, 'epoch')} is over: draws "
+                "are no longer uniform."
             )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

@@ -30,6 +30,7 @@ from nnunet_dro.inspection.doctor.columns import (
 from nnunet_dro.inspection.doctor.page import doctor_html
 from nnunet_dro.inspection.doctor.words import duration
 from nnunet_dro.inspection.training import find_training, read_strata
+from nnunet_dro.naming import count
 
 if TYPE_CHECKING:
     from nnunet_dro.inspection.doctor.model import FinishedModel
@@ -283,5 +284,5 @@ def _measure(
             n_voxels = [model.n_voxels(other) for other in left]
             scale = sum(n_voxels) / max(1, n_voxels[0])
             seconds = (middle - start) * len(left) + (end - middle) * scale
-            report(f"Measuring {len(left)} cases will take about {duration(seconds)}.")
+            report(f"Measuring {count(len(left), 'case')} will take about {duration(seconds)}.")
         progress(n_before + n, len(sets))

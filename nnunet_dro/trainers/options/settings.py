@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.bad_input import check_number
+from nnunet_dro.naming import count
 from nnunet_dro.sampling import UNIFORM, Rule
 from nnunet_dro.trainers.options.forms import OPTIONS
 from nnunet_dro.trainers.options.option import Option
@@ -88,8 +89,8 @@ class TrainerOptions:
         warmup = getattr(self, "warmup", 0)
         if not 0 <= warmup < self.epochs:
             raise ValueError(
-                f"`warmup` must be fewer than the {self.epochs} epochs of the training, got "
-                f"{warmup!r}."
+                f"`warmup` must be fewer than the {count(self.epochs, 'epoch')} of the training, "
+                f"got {warmup!r}."
             )
 
         for options, why in self._without_effect():
