@@ -51,7 +51,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
     "-isic-cameras": partial(strata_of_pictures, CAMERAS),
-    "-fresh": partial(fresh, phantoms, is_real=False, is_complete=False),
+    "-fresh": partial(fresh, phantoms, is_real=False),
     "-slices-fresh": partial(fresh, partial(phantoms, slices=True), is_real=False),
     "-nuclei-fresh": partial(fresh, nuclei, is_real=True),
 }

@@ -312,21 +312,13 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 
 
 def fresh(
-    question: Callable[..., Question],
-    data: Path | None = None,
-    *,
-    quick: bool,
-    is_real: bool,
-    is_complete: bool = True,
+    question: Callable[..., Question], data: Path | None = None, *, quick: bool, is_real: bool
 ) -> Question:
-    """The same question once more, of seeds that were not known when the default was chosen.
-
-    The page says so if it is not complete: if not all seeds have been trained.
-    """
+    """The same question once more, of seeds that were not known when the default was chosen."""
     asked = question(data, quick=quick)
     return replace(
         asked,
         title=f"{asked.title}, fresh trainings",
-        about=render("convergence/fresh", is_real=is_real, is_complete=is_complete),
+        about=render("convergence/fresh", is_real=is_real),
         late=(),
     )
