@@ -60,7 +60,8 @@ def read_pair(
 
     reader = reader_for(reference, labels.reader if labels else None)
     if not any(map(is_dicom, files)):
-        yield from _maps_of_values(files, labels, reader)
+        for path in files:
+            yield _map_of_values(path, labels, reader, is_reference=path == reference)
         return
 
     maps: dict[Path, LabelMap] = {}
@@ -147,26 +148,30 @@ def _check_names(files: Collection[Path], labels: Labels | None) -> None:
     )
 
 
-def _maps_of_values(files: list[Path], labels: Labels | None, reader: Reader) -> Iterator[LabelMap]:
-    """The label maps of a reference and of its prediction, if any, which store values.
+def _map_of_values(
+    path: Path, labels: Labels | None, reader: Reader, *, is_reference: bool
+) -> LabelMap:
+    """The label map in a file that stores values.
 
     Where nothing says what these mean, a reference has none below 0: they may be voxels to ignore,
     or be left by a tool outside the image.
     """
-    for path in files:
-        label_map = read_label_map(path, reader)
-        if labels is None and path == files[0] and label_map.values.min() < 0:
-            least = int(label_map.values.min())
-            raise InputError(
-                "reference",
-                must="have label values from 0 on where no dataset.json names them",
-                got=f"{least} in {str(path)!r}",
-                cure=(
-                    "Put a dataset.json in or above the folder of the references, in which "
-                    f"{least} is the value of `ignore` or of a label, or store 0 where no label is."
-                ),
-            )
-        yield label_map
+    label_map = read_label_map(path, reader)
+    if labels is not None or not is_reference:
+        return label_map
+
+    least = int(label_map.values.min())
+    if least < 0:
+        raise InputError(
+            "reference",
+            must="have label values from 0 on where no dataset.json names them",
+            got=f"{least} in {str(path)!r}",
+            cure=(
+                "Put a dataset.json in or above the folder of the references, in which "
+                f"{least} is the value of `ignore` or of a label, or store 0 where no label is."
+            ),
+        )
+    return label_map
 
 
 def _value_of(segment: Segment, labels: Labels) -> int | None:

@@ -81,9 +81,8 @@ def test_failures_are_counted_and_bounded_by_what_so_few_cases_show():
     table = tables(failed, failure="dice<0.5")[0]
 
     assert entries(table)["< 50"].beside == ["(≤ 13.9 %)"]
-    assert table.notes[0] == (
-        "< 50: number of cases that fail (≤: at most this share of all cases like these fails, "
-        "with 95 % confidence)."
+    assert (
+        table.notes[0] == "< 50: cases that fail (≤: at most this share of all cases, 95 % sure)."
     )
     assert "< 50" not in entries(tables(evaluation)[0])
 
