@@ -147,7 +147,7 @@ def test_columns_may_be_called_like_those_of_every_table(tmp_path, is_used):
     for command in (
         ("report", tmp_path / "a"),
         ("compare", *folders, "-o", tmp_path / "compared", "--bootstrap", 0),
-        ("rank", *folders, "-o", tmp_path / "ranked"),
+        ("rank", *folders, "-o", tmp_path / "ranked", "--bootstrap", 20),
         (
             "explore",
             tmp_path / "a",
