@@ -163,8 +163,7 @@ class DROOptions(HWSOptions):
             yield options("rare"), "with `sub`, whose sub-volumes have no images of their own."
         if self.hardness == "ce" and decides in (None, "earned", "IS"):
             why = "a cross-entropy is never negative, so that no case counts as learnt."
-            cure = "`share0.5_hardCE` draws by it."
-            yield options("hardness"), f"without a share or beta: {why} {cure} Otherwise:"
+            yield options("hardness"), f"without a share or beta, as in `share0.5_hardCE`: {why}"
         if decides is not None:
             yield options("hardest"), f"with `{decides}`, which decides instead."
             yield options("rare"), f"with `{decides}`, which does not look at images."
