@@ -46,11 +46,8 @@ def main() -> None:
     start = time.process_time()
     place = (arguments.dataset, arguments.configuration, arguments.fold)
     if arguments.source is not None:
-        from nnunet_dro.model_folders.finetuning import (
-            find_source,
-            read_source,
-            write_first_checkpoint,
-        )
+        from nnunet_dro.model_folders.finetuning import write_first_checkpoint
+        from nnunet_dro.model_folders.source_model import find_source, read_source
         from nnunet_dro.nnunet.training import find_target
 
         target = find_target(*place, plans=arguments.p)

@@ -93,12 +93,8 @@ def finetune(options: _Options) -> None:
 
 def _start(target: "Target", trainer: str, source: str, device: str) -> None:
     """Write the first checkpoint, if there is none yet, and say what will be trained."""
-    from nnunet_dro.model_folders.finetuning import (
-        find_source,
-        is_started,
-        read_source,
-        write_first_checkpoint,
-    )
+    from nnunet_dro.model_folders.finetuning import is_started, write_first_checkpoint
+    from nnunet_dro.model_folders.source_model import find_source, read_source
 
     model = read_source(find_source(source, target))
     is_new = not is_started(target, trainer, model)

@@ -13,12 +13,11 @@ from batchgenerators.utilities.file_and_folder_operations import load_json
 from nnunetv2.run.run_training import get_trainer_from_args, maybe_load_checkpoint
 
 from nnunet_dro.model_folders.finetuning import (
-    find_source,
     finetuning_trainer,
     is_started,
-    read_source,
     write_first_checkpoint,
 )
+from nnunet_dro.model_folders.source_model import find_source, read_source
 from nnunet_dro.nnunet.folders import first_checkpoint
 from nnunet_dro.nnunet.training import Target, find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
