@@ -135,7 +135,6 @@ def phantoms(
         write = write_spoilt_phantoms
 
     train = dict(counts.train)
-    is_long = times > 1
     return Question(
         data=Data(
             dataset=dataset,
@@ -154,11 +153,11 @@ def phantoms(
             n_test=counts.test,
             wrong=share,
             volumes=not slices,
-            long=is_long,
+            times=times,
         ),
         iterations=length(8000 * times, quick=quick),
         gaining=gaining,
-        settling=(0.5, 0.25)[is_long],
+        settling=(0.5, 0.25)[times > 1],
         late=late,
         seconds=_SECONDS[slices],
     )
