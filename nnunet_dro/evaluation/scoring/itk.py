@@ -61,7 +61,8 @@ def itk_image(path: Path) -> Any:
     """SimpleITK's image of a file.
 
     Raises:
-        ValueError: If it cannot be read or is truncated. The message does not name it.
+        ValueError: If it cannot be read, is truncated or does not say where its voxels lie. The
+            message does not name it.
     """
     import SimpleITK
 
@@ -71,6 +72,8 @@ def itk_image(path: Path) -> Any:
         image = SimpleITK.ReadImage(str(path))
     except RuntimeError as error:
         raise ValueError("ITK cannot read it") from error
+    if not np.isfinite(itk_affine(image)).all():
+        raise ValueError("its header has NaN or infinity where its voxels lie")
 
     # ITK fills up what a GIPL file lacks with whatever is in memory.
     voxel_bytes = image.GetSizeOfPixelComponent() * image.GetNumberOfComponentsPerPixel()
@@ -123,7 +126,7 @@ def itk_affine(image: Any) -> FloatArray:
 
 
 def affine_in_header(path: Path) -> FloatArray | None:
-    """The affine that ITK reads from a file's header, see `Grid`; None where it refuses it."""
+    """The affine that ITK reads from a file's header, see `Grid`; None for none."""
     import SimpleITK
 
     SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
@@ -133,4 +136,5 @@ def affine_in_header(path: Path) -> FloatArray | None:
         reader.ReadImageInformation()
     except RuntimeError:
         return None
-    return itk_affine(reader)
+    affine = itk_affine(reader)
+    return affine if np.isfinite(affine).all() else None

@@ -23,6 +23,7 @@ from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.image_rarity import rarities_of, read_case_image
 from nnunet_dro.evaluation.stratifying.images import align, note_on_other_rule
 from nnunet_dro.files.case_table import MISSING
+from nnunet_dro.naming import name_some
 
 _NAN = float("nan")
 
@@ -48,7 +49,7 @@ class Attribute:
     needs: str = "a voxel size"
 
 
-_VARYING = "a label in an image that varies"
+_VARYING = "a label in an image of finite values that vary"
 
 _ATTRIBUTES = (
     Attribute("size", "size_ml", "volume of all labels of the reference together, in ml"),
@@ -87,7 +88,7 @@ _ATTRIBUTES = (
         "(percentiles and mean gradient of each channel, as it is and standardised, or how strong "
         "and how bright or dark small details are, whichever is rarer), 1 on average",
         needs_image=True,
-        needs="as many channels in every image",
+        needs="as many channels of finite values in every image",
     ),
 )
 
@@ -113,6 +114,8 @@ class MeasuredCase:
     values: dict[str, float]
     #: What the rules for the headers say of its image.
     rules: Rules | None = None
+    #: Whether its image, if it was read, has only finite values.
+    is_finite: bool = True
     #: Of its image, where the rarity among all is asked for.
     fingerprint: FloatArray | None = None
 
@@ -141,17 +144,14 @@ def measure_files(files: CaseFiles, names: Sequence[str]) -> MeasuredCase:
         reader = reader_for(files.reference, reader)
     image = read_case_image(files.case, files.images, reader, with_fingerprint="rarity" in names)
     (reference,) = read_pair(files.reference, None, labels, image=image.grid)
-    grey = align(
-        image.grey,
-        image.grid,
-        reference.grid,
-        image.path,
-        files.reference,
-    )
+    grey = None
+    if image.grey is not None:
+        grey = align(image.grey, image.grid, reference.grid, image.path, files.reference)
     return MeasuredCase(
         files.case,
         measure(reference, grey, names, ignore=ignore),
         rules=rules_of_pair(image.grid, reference.grid),
+        is_finite=grey is not None,
         fingerprint=image.fingerprint,
     )
 
@@ -281,7 +281,8 @@ def measure_cases(
 
     Returns:
         Case to the attributes by name, sorted by case; and sentences on images that fit their label
-        map only by the rule of another reader, and on those with other channels, if there are any.
+        map only by the rule of another reader, on those with values that are not finite, and on
+        those with other channels, if there are any.
     """
     items = map(absolute, files) if workers else files
     measure_one = partial(measure_files, names=tuple(names))
@@ -295,6 +296,12 @@ def measure_cases(
     values = {result.case: result.values for result in ordered}
     by_other_rule = [result.case for result in ordered if result.rules is Rules.ONLY_OTHER]
     notes = [note_on_other_rule(by_other_rule)] if by_other_rule else []
+    not_finite = [result.case for result in ordered if not result.is_finite]
+    if not_finite:
+        notes.append(
+            f"Of images with NaN or infinite values, contrast, noise and rarity are not known: "
+            f"{name_some(not_finite)}. nnU-Net cannot use such images; replace these values."
+        )
     if "rarity" in names:
         fingerprints = {result.case: result.fingerprint for result in ordered}
         rarities, notes_on_channels = rarities_of(fingerprints)

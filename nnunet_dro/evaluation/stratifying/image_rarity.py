@@ -19,10 +19,13 @@ from nnunet_dro.naming import name_some
 
 @dataclass(frozen=True, eq=False)
 class CaseImage:
-    """The image of a case: its first channel, and the fingerprint of all if it is asked for."""
+    """The image of a case: its first channel, and the fingerprint of all if it is asked for.
+
+    Where any value that was read is not finite, there is neither.
+    """
 
     path: Path
-    grey: FloatArray  # shape (z, y, x)
+    grey: FloatArray | None  # shape (z, y, x)
     grid: Grid
     fingerprint: FloatArray | None
 
@@ -40,13 +43,15 @@ def read_case_image(
     """
     path, *others = find_channels(folder, case)
     colours, grid = read_colours(path, reader)
+    channels = [colours]
+    if with_fingerprint:
+        channels += [read_colours(other, reader)[0] for other in others]
+    if not all(np.isfinite(channel).all() for channel in channels):
+        return CaseImage(path, None, grid, None)
+
     numbers = None
     if with_fingerprint:
-        parts = [fingerprint(colours)]
-        for other in others:
-            more, _ = read_colours(other, reader)
-            parts.append(fingerprint(more))
-        numbers = np.concatenate(parts)
+        numbers = np.concatenate([fingerprint(channel) for channel in channels])
     return CaseImage(path, grey_of(colours), grid, numbers)
 
 

@@ -73,18 +73,20 @@ class Orientation:
 def read_image(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[np.float64], Grid]:
     """Read an image in any format nnU-Net reads, or a DICOM series; of colours the mean.
 
+    Values that are not finite become 0, as for a picture.
+
     Args:
         path: The file, or the folder of the series.
         reader: As for `read_label_map`.
     """
     colours, grid = read_colours(path, reader)
-    return grey_of(colours), grid
+    return np.nan_to_num(grey_of(colours), posinf=0.0, neginf=0.0), grid
 
 
 def read_colours(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[Any], Grid]:
     """The values (colours, z, y, x) of an image; see `read_image`.
 
-    What has no colours counts as one. Values that are not finite become 0.
+    What has no colours counts as one.
     """
     if path.is_dir():
         values, grid = read_series(path)
@@ -99,7 +101,6 @@ def read_colours(path: Path, reader: Reader | None = None) -> tuple[npt.NDArray[
                 cure="Write it again.",
             ) from error
 
-    values = np.nan_to_num(values, posinf=0.0, neginf=0.0)
     if values.ndim > 3:
         return np.moveaxis(values, -1, 0), grid
     return values[np.newaxis], grid

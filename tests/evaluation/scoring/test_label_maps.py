@@ -282,6 +282,7 @@ def damaged(tmp_path):
         "text.nii": b"this is no image" * 100,
         "text.png": b"this is no image",
         "no_voxels.nii": content_with(tmp_path / "whole.nii", 42, "<h", 0),
+        "nan_in_sform.nii": content_with(tmp_path / "whole.nii", 280, "<f", float("nan")),
         "cut.nii": (tmp_path / "whole.nii").read_bytes()[:-10],
         "four.nii.gz": (tmp_path / "four.nii.gz").read_bytes(),
     }

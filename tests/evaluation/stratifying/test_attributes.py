@@ -1,5 +1,6 @@
 """Attributes that are computed: known answers, and what they do not depend on."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,7 +11,13 @@ from scipy import ndimage
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
-from nnunet_dro.evaluation.stratifying.attributes import CaseFiles, contrast, measure, noise
+from nnunet_dro.evaluation.stratifying.attributes import (
+    CaseFiles,
+    contrast,
+    measure,
+    measure_cases,
+    noise,
+)
 from nnunet_dro.evaluation.stratifying.auto_columns import (
     auto_names,
     names_columns,
@@ -166,3 +173,25 @@ def test_only_attributes_that_are_cut_into_thirds_are_said_to_be(tmp_path):
 
     assert specs == ["auto:size:q3", "auto:volume:0,0.3"]
     assert ["thirds" in note for note in notes] == [True, False]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_image_with_nan_has_no_attributes_and_is_named(tmp_path, value):
+    files = []
+    for n, paths in enumerate(references(tmp_path, [3, 3, 3])):
+        grey = np.random.default_rng(n).normal(size=(4, 8, 8))
+        grey[3, 7, 7] = value if n == 1 else 0
+        path = tmp_path / f"images/{paths.case}_0000.nii.gz"
+        write_map(path, grey, spacing=(10, 10, 10), dtype=np.float32)
+        files.append(dataclasses.replace(paths, images=path.parent))
+
+    names = ["size", "contrast", "noise", "rarity"]
+    values, notes = measure_cases(
+        files, names, jobs=1, workers=None, progress=lambda n, n_all: None
+    )
+
+    unknown = {
+        case: [name for name in names if math.isnan(found[name])] for case, found in values.items()
+    }
+    assert unknown == {"case_00": [], "case_01": names[1:], "case_02": []}
+    assert "case_01" in notes[0]
