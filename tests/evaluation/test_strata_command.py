@@ -150,18 +150,6 @@ def test_images_of_different_channels_have_no_rarity_and_a_note(tmp_path, caplog
     )
 
 
-def test_values_that_are_not_finite_count_as_zero(tmp_path):
-    write_images(tmp_path, 4, (3, 12, 12))
-    image = np.zeros((3, 12, 12))
-    image[0, 0, :3] = [np.nan, np.inf, -np.inf]
-    write_map(tmp_path / "images" / "case_02_0000.nii.gz", image, dtype=np.float32)
-
-    done(run_strata(tmp_path))
-
-    rarity = read_cases(tmp_path / "cases.csv").set_index("case")["image_rarity"].astype(float)
-    assert rarity.idxmax() == "case_02"
-
-
 def test_json_files_beside_the_images(study):
     said = {
         "Manufacturer": "ACME",
