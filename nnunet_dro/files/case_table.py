@@ -25,6 +25,9 @@ _MOST_STRATA = 10  # The most strata of a column that divides the cases where no
 #: Entries that mean that a value is unknown.
 EMPTY_ENTRIES = frozenset(("", "n/a", "N/A", "NA", "#N/A", "<NA>", "nan", "NaN"))
 
+#: What a spreadsheet shows where a formula failed, but for #N/A, which means an unknown value.
+_FAILED_FORMULA = re.compile(r"#[A-Z/0]{3,}[!?]|Err:\d{3}")
+
 #: A number, with a decimal point or a decimal comma.
 _DECIMAL = re.compile(r"[+-]?\d+([.,]\d+)?")
 
@@ -42,10 +45,10 @@ def find_case_table(*folders: Path | None) -> Path | None:
 def read_cases(path: Path) -> pd.DataFrame:
     r"""Read a case table.
 
-    It is a CSV (commas, semicolons or tabs), TSV, XLSX (its first sheet) or JSON file with a row
-    per case, which the column ``case``, or else ``case_id``, or else ``participant_id``, names.
-    JSON is a list of records, a mapping from cases to attributes, or a mapping from columns to
-    entries.
+    It is a CSV (commas, semicolons or tabs), TSV, XLSX (its first sheet that is not hidden) or JSON
+    file with a row per case, which the column ``case``, or else ``case_id``, or else
+    ``participant_id``, names. JSON is a list of records, a mapping from cases to attributes, or a
+    mapping from columns to entries.
 
     Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers
     are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
@@ -100,6 +103,11 @@ def _columns(rows: list[tuple[int, list[str]]], path: Path) -> dict[str, list[st
     (_, names), *rows = rows
     for number, row in rows:
         _check_length(row, len(names), number, path)
+        failed = list(filter(_FAILED_FORMULA.fullmatch, row))
+        if failed:
+            got = f"{failed[0]} in row {number}"
+            cure = "Correct the formula, or leave the cell empty if the value is unknown."
+            raise _refusal("have no formula that failed", got, path, cure)
 
     columns = []
     unnamed = []

@@ -56,6 +56,7 @@ def _read_xlsx(path: Path) -> list[list[str]]:
             warnings.simplefilter("ignore")  # openpyxl warns about styles and drop-down lists
             rows = _cells(path, data_only=True)
             rows_of_formulas = _cells(path, data_only=False)
+            merged = _merged_cells(path)
     except ImportError as error:
         raise ValueError(
             "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
@@ -65,6 +66,10 @@ def _read_xlsx(path: Path) -> list[list[str]]:
         raise ValueError(f"it is not a complete spreadsheet ({error})") from error
 
     _check_formulas(rows_of_formulas, rows)
+    if merged:
+        raise ValueError(
+            f"cells are merged ({name_some(merged, at_most=3)}). Unmerge them, and fill in each"
+        )
     n_columns = max(map(len, rows), default=0)
     texts = []
     for row in rows:
@@ -75,14 +80,26 @@ def _read_xlsx(path: Path) -> list[list[str]]:
 
 
 def _cells(path: Path, *, data_only: bool) -> list[Sequence[Any]]:
-    """The cells of the first sheet by row, with the results of formulas or with the formulas."""
+    """The cells of a spreadsheet by row, with the results of formulas or with the formulas."""
     from openpyxl import load_workbook  # type: ignore[import-untyped]
 
     with closing(load_workbook(path, read_only=True, data_only=data_only)) as book:
-        sheet = book.worksheets[0]
+        sheet = _sheet(book)
         # Some programs write a wrong size of the sheet, beyond which no cell would be read.
         sheet.reset_dimensions()
         return list(sheet.iter_rows())
+
+
+def _merged_cells(path: Path) -> list[str]:
+    """The ranges of cells of which only the first has an entry, though all show it."""
+    from openpyxl import load_workbook
+
+    return [str(cells) for cells in _sheet(load_workbook(path)).merged_cells.ranges]
+
+
+def _sheet(book: Any) -> Any:
+    """The first sheet that is not hidden; there always is one."""
+    return next(sheet for sheet in book.worksheets if sheet.sheet_state == "visible")
 
 
 def _check_formulas(rows_of_formulas: list[Sequence[Any]], rows: list[Sequence[Any]]) -> None:
@@ -103,9 +120,6 @@ def _check_formulas(rows_of_formulas: list[Sequence[Any]], rows: list[Sequence[A
 
 
 def _text_of_cell(cell: Any) -> str:
-    """The entry of a cell, which is unknown where a formula failed."""
-    if cell.data_type == "e":
-        return ""
     # Identifiers of many digits are stored as 1.2E+17.
     if isinstance(cell.value, float) and cell.value.is_integer():
         return str(int(cell.value))

@@ -230,6 +230,34 @@ def test_formulas_that_were_never_computed_are_not_missing_values(sheet_of, tmp_
     assert read_cases(path)["age"].tolist() == ["missing"]
 
 
+def test_failed_formulas_and_merged_cells_are_no_missing_values(sheet_of, table_of, tmp_path):
+    assert sheet_of(["case", "age"], ["a", "#N/A"])["age"].tolist() == ["missing"]
+    for age in ("#DIV/0!", "#REF!", "#NAME?"):
+        with pytest.raises(
+            ValueError, match=rf"formula that failed, got {re.escape(age)} in row 3"
+        ):
+            sheet_of(["case", "age"], ["a", 5], ["b", age])
+    with pytest.raises(ValueError, match=r"formula that failed, got Err:502 in row 2"):
+        table_of("case,age\na,Err:502\n")
+
+    sheet_of(["case", "centre"], ["a", "A"], ["b", None])
+    merged = '<mergeCells count="1"><mergeCell ref="B2:B3"/></mergeCells>'
+    alter_sheet(tmp_path / "cases.xlsx", "(</sheetData>)", rf"\1{merged}")
+    with pytest.raises(ValueError, match=r"cells are merged \(B2:B3\)"):
+        read_cases(tmp_path / "cases.xlsx")
+
+
+def test_the_first_sheet_that_is_not_hidden_is_read(tmp_path):
+    book = openpyxl.Workbook()
+    book.active.sheet_state = "hidden"
+    shown = book.create_sheet()
+    shown.append(["case"])
+    shown.append(["a"])
+    book.save(tmp_path / "cases.xlsx")
+
+    assert read_cases(tmp_path / "cases.xlsx")["case"].tolist() == ["a"]
+
+
 def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
     sheet_of(["case"], ["a"])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
