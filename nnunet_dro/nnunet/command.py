@@ -228,6 +228,10 @@ def run_commands(
                 for started in running:
                     started.watcher.dismiss()
     if failed:
+        if safe_stop:
+            # What ends a whole job ends the commands, too, perhaps before it asks this process.
+            time.sleep(POLL_SECONDS)
+            safe_stop.check()
         raise failed[0].error()
 
 

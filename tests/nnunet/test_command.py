@@ -203,6 +203,22 @@ def test_safe_stop_waits_for_the_next_look_at_the_command(tmp_path, number):
     assert gone(pids_in(log))
 
 
+#: A command that is ended before its starter is asked to end.
+ENDED_FIRST = """
+import os, subprocess, sys, time
+code = f"import os, time; time.sleep(0.01); os.kill({os.getppid()}, 15)"
+subprocess.Popen([sys.executable, "-I", "-S", "-c", code], start_new_session=True)
+os.kill(os.getpid(), 15)
+"""
+
+
+@reads_proc
+def test_what_ends_all_processes_of_a_job_is_a_stop_and_no_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "POLL_SECONDS", 2.0)
+    with SafeStop() as safe_stop, pytest.raises(KeyboardInterrupt):
+        run(tmp_path, ENDED_FIRST, safe_stop=safe_stop)
+
+
 def test_request_to_stop_waits_for_the_check_but_not_the_second():
     with SafeStop() as safe_stop:
         safe_stop.check()
