@@ -22,7 +22,7 @@ from nnunet_dro.nnunet.folders import (
     folds_in,
     settings_of,
 )
-from nnunet_dro.trainers.checkpoint import STATE_KEY, read_checkpoint, trained_cases
+from nnunet_dro.trainers.checkpoint import read_checkpoint, state_in, trained_cases
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import find_trainer
 
@@ -122,7 +122,7 @@ def share_model(
         for n_done, fold in enumerate(shared_folds):
             progress(n_done, len(shared_folds))
             state = _checked(model_folder / f"fold_{fold}" / checkpoint)
-            cases |= trained_cases(state.get("logging", {}).get(STATE_KEY, {}))
+            cases |= trained_cases(state_in(state))
             configuration = state["init_args"]["configuration"]
             folder = f"{dataset_name}/nnUNetTrainer__{plans['plans_name']}__{configuration}"
             left_out["checkpoints"] = [key for key in state if key not in _KEYS_OF_CHECKPOINT]

@@ -12,7 +12,13 @@ from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE
 from nnunet_dro.nnunet.splits_file import held_out_cases
 from nnunet_dro.sampling import positions_in_common
-from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options, trained_cases
+from nnunet_dro.trainers.checkpoint import (
+    EARLIER_KEY,
+    Source,
+    check_resumed,
+    recorded_options,
+    trained_cases,
+)
 from nnunet_dro.trainers.data.dataloading import restart
 
 
@@ -105,6 +111,11 @@ class Beginning:
             state["mean_weight"] = trainer.loss.mean_weight
         if trainer.loss.pooled is not None:
             state["pooled"] = trainer.loss.pooled.state_dict()
+
+        # The cases of the table are those of the folds as they are now.
+        earlier = trained_cases(self.state) - set(trainer.hardness_log.cases)
+        if earlier:
+            state[EARLIER_KEY] = sorted(earlier)
 
         source = Source.in_state(self.state)
         return state | source.state() if source else state

@@ -22,6 +22,8 @@ from nnunet_dro.trainers.options.by_hardness import EARNED
 STATE_KEY = "nnunet_dro"
 #: Key of the source in the state that a checkpoint carries.
 SOURCE_KEY = "started_from"
+#: Key of the cases that were trained on before the folds were changed.
+EARLIER_KEY = "trained_on_before"
 #: Fields that make up the length of the training, which may be changed when it is continued.
 _LENGTH = ("epochs", "iterations")
 #: What the name of a sub-volume has after that of its case: CASE@0,0,1.
@@ -120,9 +122,15 @@ def read_checkpoint(path: Path, *, cure: str) -> dict[str, Any]:
     raise ValueError(f"`checkpoint` must be a checkpoint of nnU-Net, got {str(path)!r}. {cure}")
 
 
+def state_in(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What this package adds to a checkpoint; nothing in those of other trainers."""
+    state: Mapping[str, Any] = checkpoint.get("logging", {}).get(STATE_KEY, {})
+    return state
+
+
 def trained_cases(state: Mapping[str, Any]) -> set[str]:
-    """The training cases that the state of a checkpoint names, where it has any."""
-    names = state.get("table", {}).get("cases", ())
+    """The cases that the state of a checkpoint says were trained on, with any folds so far."""
+    names = [*state.get("table", {}).get("cases", ()), *state.get(EARLIER_KEY, ())]
     return {_CELL.sub("", str(name)) for name in names}
 
 
@@ -144,16 +152,16 @@ class Source:
         return {SOURCE_KEY: asdict(self)}
 
     @classmethod
-    def in_state(cls, state: Mapping[str, Any] | None) -> "Source | None":
+    def in_state(cls, state: Mapping[str, Any]) -> "Source | None":
         """What the state of a checkpoint says; None for a training from random weights."""
-        if state is None or SOURCE_KEY not in state:
+        if SOURCE_KEY not in state:
             return None
         return cls(**state[SOURCE_KEY])
 
     @classmethod
     def in_checkpoint(cls, checkpoint: Mapping[str, Any]) -> "Source | None":
         """What a checkpoint says; None for a training from random weights."""
-        return cls.in_state(checkpoint.get("logging", {}).get(STATE_KEY))
+        return cls.in_state(state_in(checkpoint))
 
 
 def digest_of(weights: Mapping[str, Tensor]) -> str:

@@ -15,10 +15,10 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, first_checkpoint
 from nnunet_dro.trainers.checkpoint import (
-    STATE_KEY,
     check_resumed,
     name_of_today,
     read_checkpoint,
+    state_in,
     trained_cases,
 )
 from nnunet_dro.trainers.named import NamedTrainer
@@ -143,11 +143,11 @@ def check_trained(fold: Path, name: str, *, held_out: Collection[str] = ()) -> N
         with suppress(ValueError):
             checkpoint = read_checkpoint(path, cure="Train again.")
 
-    recorded = _options_in(checkpoint)
+    recorded = state_in(checkpoint).get("options")
     if recorded is not None:
         check_resumed(options, recorded, trainer=name)
 
-    seen = sorted(trained_cases(_state_in(checkpoint)) & set(held_out))
+    seen = sorted(trained_cases(state_in(checkpoint)) & set(held_out))
     if seen:
         raise ValueError(
             f"`{SPLITS_FILE}` must have no validation case that the training in {str(fold)!r} was "
@@ -162,25 +162,13 @@ def trained_with(checkpoint: Mapping[str, Any]) -> str:
     It is another one than in the checkpoint if the name stood for another rule then.
     """
     name = str(checkpoint["trainer_name"])
-    recorded = _options_in(checkpoint)
+    recorded = state_in(checkpoint).get("options")
     # Other packages' trainers have names of their own.
     with suppress(AttributeError):
         _, options = parse_trainer_name(name)
         if recorded is not None:
             return name_of_today(options, recorded, trainer=name) or name
     return name
-
-
-def _options_in(checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The options that a checkpoint recorded; None if it says nothing of them."""
-    options: Mapping[str, Any] | None = _state_in(checkpoint).get("options")
-    return options
-
-
-def _state_in(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What this package adds to a checkpoint; nothing in those of other trainers."""
-    state: Mapping[str, Any] = checkpoint.get("logging", {}).get(STATE_KEY, {})
-    return state
 
 
 def find_trainer(name: str) -> type[nnUNetTrainer] | None:

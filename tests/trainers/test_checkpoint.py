@@ -12,7 +12,13 @@ import torch
 from nnunetv2.run.run_training import maybe_load_checkpoint
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-from nnunet_dro.trainers.checkpoint import Source, check_resumed, recorded_options
+from nnunet_dro.trainers.checkpoint import (
+    Source,
+    check_resumed,
+    recorded_options,
+    state_in,
+    trained_cases,
+)
 from nnunet_dro.trainers.options import DROOptions, GILSOptions, HWSOptions
 from nnunet_dro.trainers.registry import parse_trainer_name, trained_with
 from tests.trainers.draws import largest_file, log_of
@@ -82,6 +88,22 @@ def test_validation_cases_that_were_trained_on_are_named(trained, make_trainer, 
 
     named = f"2 of the 3 cases that fold 0 validates on now ({cases[0]}, {cases[1]})"
     assert f"trained on {named}. Its validation scores will be too good." in log_of(resumed)
+
+
+def test_cases_of_all_earlier_folds_are_remembered(trained, make_trainer, monkeypatch):
+    trainer, path = trained
+    trainer.save_checkpoint(path)
+    cases = list(trainer.hardness_log.table.cases)
+
+    for n in (2, 4):
+        monkeypatch.setattr(nnUNetTrainer, "do_split", lambda _, n=n: (cases[n:], cases[:n]))
+        trainer = make_trainer(NAME)
+        trainer.load_checkpoint(path)
+        trainer.get_dataloaders()
+        trainer.save_checkpoint(path)
+
+    assert list(trainer.hardness_log.table.cases) == cases[4:]
+    assert trained_cases(state_in(torch.load(path, weights_only=False))) == set(cases)
 
 
 @pytest.mark.parametrize("limit", [0, 20_000])
