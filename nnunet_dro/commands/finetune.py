@@ -15,6 +15,7 @@ from nnunet_dro.commands.shared import (
     option,
     takes,
 )
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.command import Device, best_device, find_command
 from nnunet_dro.progress_bar import progress_bar
 
@@ -109,11 +110,13 @@ def _start(target: "Target", trainer: str, source: str, device: str) -> None:
 
     if is_new:
         typer.echo(f"nnunet-dro: {HARM}", err=True)
-    if model.has_seen_validation_cases_of(target):
+    seen = model.seen_validation_cases(target)
+    if seen != []:
+        which = "cases" if seen is None else f"{count(len(seen), 'case')} ({name_some(seen)})"
         typer.echo(
-            f"nnunet-dro: WARNING: the model is from fold {model.fold} of the same dataset, so it "
-            f"may have been trained on cases that fold {target.fold} validates on. Its validation "
-            "scores will be too good.",
+            f"nnunet-dro: WARNING: the model, from fold {model.fold} of the same dataset, may have "
+            f"been trained on {which} that fold {target.fold} validates on. Its validation scores "
+            "will be too good.",
             err=True,
         )
 

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,13 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import CHECKPOINT, DATASET_JSON, read_dataset_json, read_if_usable
 from nnunet_dro.nnunet.training import Target
-from nnunet_dro.trainers.checkpoint import Source, digest_of, read_checkpoint
+from nnunet_dro.trainers.checkpoint import (
+    Source,
+    digest_of,
+    read_checkpoint,
+    state_in,
+    trained_cases,
+)
 
 #: What a configuration must have in common with the source's: the network expects images as they
 #: were.
@@ -33,12 +39,22 @@ class SourceModel:
     configuration: str
     plans: Mapping[str, Any] | None
     dataset: Mapping[str, Any] | None  # content of dataset.json
+    cases: Collection[str]  # that the checkpoint says it was trained on; plain ones say nothing
 
-    def has_seen_validation_cases_of(self, target: Target) -> bool:
-        """Whether it may have been trained on cases that the fold of the target validates on."""
-        if self.plans is None or self.plans.get("dataset_name") != target.dataset:
-            return False
-        return target.fold != "all" and str(self.fold) != target.fold
+    def seen_validation_cases(self, target: Target) -> list[str] | None:
+        """The cases that the target's fold holds out, and that this model may have been trained on.
+
+        None if nothing says which cases the fold holds out.
+        """
+        is_of_dataset = self.plans is not None and self.plans.get("dataset_name") == target.dataset
+        is_same_fold = not self.cases and str(self.fold) == target.fold
+        if not is_of_dataset or is_same_fold or target.fold == "all":
+            return []
+
+        held_out = target.held_out_cases()
+        other = replace(target, fold=str(self.fold))
+        trained = set(self.cases) or held_out - other.held_out_cases()
+        return sorted(held_out & trained) if held_out else None
 
 
 def find_source(name: str, target: Target) -> Path:
@@ -113,6 +129,7 @@ def _source_model(path: Path, checkpoint: Mapping[str, Any], model_folder: Path)
         configuration=arguments["configuration"],
         plans=arguments.get("plans") or read_if_usable(model_folder / "plans.json"),
         dataset=arguments.get("dataset_json") or read_if_usable(model_folder / DATASET_JSON),
+        cases=trained_cases(state_in(checkpoint)),
     )
 
 

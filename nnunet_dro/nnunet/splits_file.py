@@ -38,7 +38,7 @@ def read_fold(path: Path, fold: str) -> dict[str, list[str]] | None:
     Raises:
         ValueError: If the file is not usable.
     """
-    if fold == "all" or not path.is_file():
+    if not fold.isdecimal() or not path.is_file():
         return None
     splits = read_splits(path)
     number = int(fold)

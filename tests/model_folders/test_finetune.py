@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 
@@ -326,12 +327,27 @@ def test_a_finetuning_that_was_given_held_out_cases_is_not_continued(target, sou
         is_started(target, TRAINER, model)
 
 
-def test_the_source_says_which_cases_it_may_have_seen(target, source):
-    assert not read_source(source).has_seen_validation_cases_of(target)
+def test_the_source_says_which_validation_cases_it_has_seen(target, source, tmp_path):
+    splits = [{"train": ["c", "d"], "val": ["a", "b"]}, {"train": ["a", "d"], "val": ["b", "c"]}]
+    (tmp_path / "splits_final.json").write_text(json.dumps(splits))
+    divided = replace(target, preprocessed=tmp_path)
 
-    edit(source, lambda content: content["init_args"].update(fold=1))
-    assert read_source(source).has_seen_validation_cases_of(target)
+    def seen_by(fold, *cases):
+        model = replace(read_source(source), fold=fold, cases=cases)
+        return model.seen_validation_cases(divided)
 
+    assert [seen_by(fold) for fold in (0, 1, "all")] == [[], ["a"], ["a", "b"]]
+    assert seen_by(0, "b", "c", "d") == ["b"], "with the folds as they were then"
+
+
+def test_validation_cases_that_the_source_has_seen_are_named(target, source, monkeypatch):
+    monkeypatch.setattr("nnunet_dro.nnunet.training.train", lambda *_, **__: None)
+    monkeypatch.setattr(Target, "held_out_cases", lambda _: {"b", "case_02", "case_01"})
+    named = "trained on 2 cases (case_01, case_02) that fold 0 validates on. Its validation"
+    assert named in done(finetune(target, source)).stderr
+
+
+def test_a_source_has_the_same_digest_however_it_was_saved(target, source):
     plain = read_source(source)
 
     def wrap(content):
