@@ -27,7 +27,7 @@ from nnunet_dro.inspection.training import TrainingFiles
 from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.nnunet.command import best_device, variables
 from nnunet_dro.sampling import draws_of_kinds
-from nnunet_dro.trainers.checkpoint import read_checkpoint
+from nnunet_dro.trainers.checkpoint import read_checkpoint, state_in, trained_cases
 from nnunet_dro.trainers.data.dataloading import loader_of
 from nnunet_dro.trainers.data.image_rarity import image_rarity
 from nnunet_dro.trainers.data.preprocessed_cases import check_preprocessed
@@ -66,21 +66,26 @@ class FinishedModel:
         if isinstance(loss, HardnessWeightedLoss):
             loss = loss.plain
         self.trainer = trainer
+        #: The cases that the checkpoint says it was trained on, with any folds so far.
+        self._trained_cases = trained_cases(state_in(checkpoint))
         #: The trainer's name that stands now for the training, see `trained_with`.
         self.trained_with = trained_with(checkpoint)
         self._loader = loader_of(augmenter)
         self._per_case = per_case_loss(loss, DROOptions())
         trainer.network.eval()
 
-    def cases(self) -> tuple[list[str], list[str]]:
-        """The training cases and the validation cases of the fold.
+    def cases(self) -> tuple[list[str], list[str], list[str]]:
+        """The training cases and the validation cases of the fold, and those left out.
 
-        Those in both are training cases only.
+        Cases in both are training cases only. Validation cases that the network was trained on
+        before the folds were changed are left out.
         """
         training, validation = ({str(case) for case in cases} for cases in self._split)
         folder = Path(self.trainer.preprocessed_dataset_folder)
         check_preprocessed(folder, training | validation)
-        return sorted(training), sorted(validation - training)
+        validation -= training
+        seen = self._trained_cases
+        return sorted(training), sorted(validation - seen), sorted(validation & seen)
 
     @property
     def length(self) -> tuple[int, int]:

@@ -122,6 +122,17 @@ def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
     assert answer.trainer == "nnUNetTrainerDRO_2epochs_3iters"
 
 
+def test_validation_cases_that_were_trained_on_before_are_left_out(finished, tmp_path, monkeypatch):
+    before = {"case_01", "case_07", "removed"}
+    monkeypatch.setattr("nnunet_dro.inspection.doctor.model.trained_cases", lambda state: before)
+    said = []
+    folder = finished("2d_small", n_iterations=1)
+    examine(folder, tmp_path, n_patches=1, prediction=False, device="cpu", report=said.append)
+
+    assert measured(tmp_path).query("set == 'validation'")["case"].tolist() == ["case_00"]
+    assert said[0].endswith("before splits_final.json was changed: case_07.")
+
+
 def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path):
     """The mean over the patches of a case is nnU-Net's own loss of the batch, as the Dice is per
     case here."""
