@@ -25,13 +25,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     partial.unlink(missing_ok=True)  # of a process that was killed
     try:
-        yield partial
-        if partial.exists():
-            with partial.open("r+b") as file:
-                os.fsync(file.fileno())
-            partial.replace(path)
+        with _naming(path):
+            yield partial
+            if partial.exists():
+                with partial.open("r+b") as file:
+                    os.fsync(file.fileno())
+                partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file could not be written, as on a full disk: errors of open files do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def check_output(
@@ -161,7 +173,8 @@ def _write_new_folder(folder: Path, files: Mapping[str, str]) -> None:
         for name, content in files.items():
             path = partial / folder.name / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, content)
+            with _naming(folder / name):
+                _write(path, content)
         (partial / folder.name).rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -61,7 +61,10 @@ def open_storage(url: str | None, folder: Path) -> RDBStorage:
     if address is None:
         file = str(folder / "study.db")
         address = sqlalchemy.URL.create("sqlite", database=file).render_as_string()
-        cure = "Remove the file, or name another with --study."
+        cure = (
+            "See that its disk has room and that you may write to it. If it is no study, name "
+            "another with --study."
+        )
 
     try:
         if url is not None:

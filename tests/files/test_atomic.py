@@ -1,6 +1,7 @@
 import pytest
 
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import replacing, write_files
+from tests.trainers.draws import largest_file
 
 
 def test_replacing_moves_the_complete_file(tmp_path):
@@ -32,3 +33,9 @@ def test_replacing_keeps_the_old_file_when_writing_fails(tmp_path):
         write_half()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("folder", ["", "new"])
+def test_a_full_disk_is_told_with_the_file(tmp_path, folder):
+    with largest_file(10), pytest.raises(OSError, match=r"File too large: '.*a\.html'$"):
+        write_files(tmp_path / folder, {"a.html": "x" * 100})

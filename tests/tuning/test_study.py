@@ -16,11 +16,12 @@ import pytest
 
 from nnunet_dro import progress_bar
 from nnunet_dro.tuning import study as study_module
-from nnunet_dro.tuning.storage import closing
+from nnunet_dro.tuning.storage import closing, open_storage
 from tests.commands import refused
 from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import server
 from tests.processes import gone
+from tests.trainers.draws import largest_file
 from tests.trainers.earlier import write_checkpoint, write_training_of_0_3
 from tests.tuning.conftest import BETA, NAME
 
@@ -198,12 +199,17 @@ def test_file_or_url_that_is_no_study_is_refused_without_its_password(fake, tune
     folder = fake.results / "tuning" / NAME
     folder.mkdir(parents=True)
     (folder / "study.db").write_text("This is a diary, and no database of anything at all.")
-    refused(tune(*BETA, code=2), "file is not a database")
+    refused(tune(*BETA, code=2), "file is not a database", "name another with --study")
     result = tune(*BETA, "--storage", "nodatabase://me:secret@host/db", code=2)
 
     refused(result, "nodatabase")
 
     assert "secret" not in result.stderr
+
+
+def test_a_full_disk_is_no_reason_to_remove_a_study(tmp_path):
+    with largest_file(0), pytest.raises(ValueError, match="See that its disk has room"):
+        open_storage(None, tmp_path)
 
 
 def test_failed_trials_have_their_reason_and_the_study_goes_on(fake, tune, monkeypatch):
