@@ -1,5 +1,6 @@
 """The trainers and their options in words: as tables, and what one name means."""
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from difflib import get_close_matches
@@ -93,7 +94,7 @@ def explain(name: str) -> list[str]:
         lines.append(f"  {options.column}: {column}.")
     for option in options.given_options():
         written = option.write(getattr(options, option.field))
-        lines.append(f"  {written}: {option.help}")
+        lines.append(f"  {written}{_letter(option, written)}: {option.help}")
     if lines[-1]:
         lines.append("")
 
@@ -107,6 +108,14 @@ def explain(name: str) -> list[str]:
             f"{len(name)}."
         )
     return [*lines, "", f"nnUNetv2_train DATASET CONFIGURATION FOLD -tr {name}"]
+
+
+def _letter(option: Option, written: str) -> str:
+    """The value of the letter in an option's help, as in `` (a = 0.5)``; empty if it has none."""
+    letters = re.findall("<(.*?)>", option.form)
+    if len(letters) != 1 or not re.search(rf"\b{letters[0]}\b", option.help):
+        return ""
+    return f" ({letters[0]} = {written.replace(option.word, '')})"
 
 
 def _summary(base: str) -> str:
