@@ -7,6 +7,7 @@ import shutil
 import pandas as pd
 import pytest
 
+from nnunet_dro import __version__
 from nnunet_dro.evaluation.report.recheck import says_the_same
 from tests.commands import done, refused, run
 from tests.evaluation.made_folders import contents, run_evaluate, write_cases, write_study
@@ -275,7 +276,11 @@ def test_a_pack_without_a_column_or_its_scores_is_not_verified(copy):
     after = hashlib.sha256((pack / "strata.csv").read_bytes()).hexdigest()
     altered(pack / "summary.json", before, after)
     write_manifest(pack)
-    refused(run("report", "--verify", pack), "no column p5_low in strata.csv")
+    refused(run("report", "--verify", pack), "no column p5_low in strata.csv", "Restore")
+
+    altered(pack / "summary.json", f'"nnunet-dro": "{__version__}"', '"nnunet-dro": "0.2.9"')
+    write_manifest(pack)
+    refused(run("report", "--verify", pack), "no column", "nnunet-dro 0.2.9", "CHANGELOG.md")
 
     (pack / "scores.csv").unlink()
     summary = json.loads((pack / "summary.json").read_text(encoding="utf-8"))

@@ -24,6 +24,9 @@ from nnunet_dro.pages.svg import legend_line, legend_mark
 MOST_STRATA_ROWS = 3_000
 MOST_PRINTED_ROWS = 1_000
 
+#: Names of what a page says of its making that say too little there.
+_EXPLAINED = {"n_absent": "n_absent (cases that not every evaluation has)"}
+
 #: The most rows of a page's table of cases: with its names they take about 2 MB.
 MOST_CASE_ROWS = 30_000
 
@@ -156,7 +159,8 @@ def readable(about: Mapping[str, Any]) -> dict[str, Any]:
     kept = {}
     for name, value in about.items():
         if name not in left_out:
-            kept[name] = readable(value) if isinstance(value, Mapping) else value
+            entry = readable(value) if isinstance(value, Mapping) else value
+            kept[_EXPLAINED.get(name, name)] = entry
     return kept
 
 

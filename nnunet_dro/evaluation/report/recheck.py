@@ -217,9 +217,13 @@ def _is_same(computed: Any, written: Any) -> bool:
 
 def _difference(got: str, computed: str, made_by: str) -> ValueError:
     """The error of a file that says something else than the scores."""
-    cure = "Restore the files, or evaluate again."
+    cure = "Restore the files, or make them again."
     if made_by != __version__:
-        cure = f"The files are of nnunet-dro {made_by}: evaluate again with this version."
+        cure = (
+            f"The files are of nnunet-dro {made_by}, and {__version__} may compute some numbers in "
+            "another way, which its CHANGELOG.md says. Verify them with that version, or make them "
+            "again with this one."
+        )
     return ValueError(
         f"`evaluation` must say what its scores give, got {got}, where they give {computed}. {cure}"
     )
