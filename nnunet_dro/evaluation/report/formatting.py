@@ -242,8 +242,10 @@ def stratum_title(attribute: str, stratum: str) -> str:
     if attribute == ALL and stratum == ALL:
         return "all cases"
 
-    is_intersection = "," in attribute
-    return re.sub(r",(?=\S)", " × ", stratum) if is_intersection else stratum
+    entries = re.split(r",(?=\S)", stratum)
+    # With more entries than columns, one of them has a comma, and nobody knows which.
+    is_clear = len(entries) == attribute.count(",") + 1
+    return " × ".join(entries) if is_clear else stratum
 
 
 def stratum_of(row: Record) -> str:

@@ -58,9 +58,14 @@ NAN = math.nan
         (
             [
                 f.stratum_title(*names)
-                for names in (("a,b", "A,spina, bifida"), ("centre", "A,B"), ("all", "all"))
+                for names in (
+                    ("a,b", "A,spina, bifida"),
+                    ("a,b", "A,B,c"),
+                    ("centre", "A,B"),
+                    ("all", "all"),
+                )
             ],
-            ["A × spina, bifida", "A,B", "all cases"],
+            ["A × spina, bifida", "A,B,c", "A,B", "all cases"],
         ),
         (
             [f.at_start(name) for name in ("cerebellum", "eTIV", "", "äußere")],
