@@ -32,6 +32,7 @@ from nnunet_dro.tuning.trials import (
     best_trial,
     draw_options,
     has_twin,
+    is_tried,
     queue_next,
     search_trials,
 )
@@ -99,10 +100,11 @@ class Tuner:
     def run(self, after_each: Callable[[], object]) -> None:
         """Run trials until enough have finished, and then train the best of them again.
 
-        The defaults are tried first. ``after_each`` is called at the end of every trial.
+        The defaults are tried first, again where they have failed. ``after_each`` is called at the
+        end of every trial.
         """
         self._after_each = after_each
-        if not self.study.get_trials(deepcopy=False):
+        if not is_tried(self.study, self.settings.space.trainer):
             self._queue_defaults()
         while self._is_needed() and self._draw():
             self._next()

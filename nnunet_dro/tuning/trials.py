@@ -56,6 +56,12 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
     return next(iter(in_order_of_value(study)), None)
 
 
+def is_tried(study: optuna.Study, trainer: str) -> bool:
+    """Whether a trial of the search with this trainer waits, runs or has finished."""
+    states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
+    return any(trial.user_attrs.get(TRAINER) == trainer for trial in search_trials(study, states))
+
+
 def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
     """Whether an earlier trial of the same trainer and repetition waits, runs or has finished."""
     states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)

@@ -159,6 +159,18 @@ def test_training_that_failed_may_be_tried_again(fake, tune, monkeypatch):
     }
 
 
+def test_defaults_whose_training_failed_are_tried_again_by_the_next_start(fake, tune, monkeypatch):
+    monkeypatch.setenv("FAKE", json.dumps({"crash": [PLAIN]}))
+    tune(*BETA, "--trials", "1")
+    monkeypatch.delenv("FAKE")
+    for _ in range(2):
+        tune(*BETA, "--trials", "2")
+
+    trials = fake.trials()
+    assert trials["state"].tolist() == ["failed", "complete", "complete"]
+    assert [trials["trainer"][n] == PLAIN for n in range(3)] == [True, False, True]
+
+
 @pytest.mark.parametrize(
     ("options", "prunes"),
     [
