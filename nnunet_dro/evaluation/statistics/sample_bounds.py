@@ -9,6 +9,7 @@ distribution alone; ties make them conservative.
 Source: Conover 1999, Practical Nonparametric Statistics, section 3.2.
 """
 
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -130,12 +131,10 @@ def bound_ranks(n: int, percent: float, *, tail: float) -> tuple[int, int]:
     """
     from scipy.special import bdtr, bdtrc
 
-    k = np.arange(n + 1)
+    share = percent / 100
     # Probabilities that are the tail but for rounding are not more than it.
     most = tail * (1 + 1e-9)
-    at_most_k = bdtr(k, n, percent / 100)
-    low = int(np.count_nonzero(at_most_k <= most))
-    # P(B > k) falls with k.
-    more_than_k = bdtrc(k, n, percent / 100)
-    high = int(np.count_nonzero(more_than_k > most)) + 1
+    # P(B <= k) rises with k, and P(B > k) falls: both are searched instead of computed for every k.
+    low = bisect_right(range(n + 1), most, key=lambda k: bdtr(k, n, share))
+    high = bisect_left(range(n + 1), -most, key=lambda k: -bdtrc(k, n, share)) + 1
     return low, high
