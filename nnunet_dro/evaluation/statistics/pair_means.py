@@ -93,7 +93,9 @@ class _Bracket:
         """
         if not self.low < number < self.high:
             return self
-        last = np.searchsorted(self.ascending, 2 * number - self.ascending, side="right")
+        # Ascending numbers are found faster.
+        partners = (2 * number - self.ascending)[::-1]
+        last = np.searchsorted(self.ascending, partners, side="right")[::-1]
         ends = np.maximum(last, np.arange(len(last)))
         if _n_means(ends) >= place:
             return replace(self, high=number, high_ends=ends)
