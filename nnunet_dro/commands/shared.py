@@ -75,8 +75,7 @@ def takes(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Cal
     def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
             for name, entry in flags.items():
-                value = values.pop(name)
-                values[entry.field] = entry.flag.value(value)
+                values[entry.field] = entry.flag.value(values.pop(name))
             function(options(**values))
 
         command.__name__ = function.__name__

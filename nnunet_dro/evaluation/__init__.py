@@ -95,7 +95,6 @@ _NAMES_OF = {
 def __getattr__(name: str) -> Any:
     for module_name, names in _NAMES_OF.items():
         if name in names:
-            module = import_module(f"nnunet_dro.{module_name}")
-            return getattr(module, name)
+            return getattr(import_module(f"nnunet_dro.{module_name}"), name)
 
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

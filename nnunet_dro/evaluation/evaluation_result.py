@@ -84,8 +84,7 @@ class Evaluation:
     @property
     def options(self) -> EvaluateOptions:
         """The options that it was made with."""
-        recorded = self.about.get("options", {})
-        return EvaluateOptions.of(recorded)
+        return EvaluateOptions.of(self.about.get("options", {}))
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -96,8 +95,7 @@ class Evaluation:
     @property
     def strata_without_cases(self) -> Mapping[str, Sequence[str]]:
         """Attribute to the strata of the case table without any evaluated case."""
-        inputs = self.about.get("inputs", {})
-        return inputs.get("strata_without_cases", {})
+        return self.about.get("inputs", {}).get("strata_without_cases", {})
 
     @cached_property
     def case_table(self) -> pd.DataFrame:
@@ -138,14 +136,12 @@ class Evaluation:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics, in the order of the columns."""
-        names = self.strata["metric"].unique()
-        return tuple(map(str, names))
+        return tuple(map(str, self.strata["metric"].unique()))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the labels, in their order."""
-        names = self.strata["label"].unique()
-        return tuple(map(str, names))
+        return tuple(map(str, self.strata["label"].unique()))
 
 
 #: What the statistics of a stratum are.

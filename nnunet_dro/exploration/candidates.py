@@ -316,8 +316,7 @@ def _are_low(
         inside = turn <= last
 
         ranks = rankdata(np.where(inside, worse, goodness))
-        groups = np.where(inside, 0, -1)
-        z = rank_sums.standardised(groups, 1, ranks, blocks)
+        z = rank_sums.standardised(np.where(inside, 0, -1), 1, ranks, blocks)
         is_low[n] = z[0] <= LEAST_Z
 
     return is_low

@@ -81,8 +81,7 @@ class SingleCaseLosses:
     def weighted(self, weights: Tensor) -> Tensor:
         """(1/b) sum_i w_i l_i, a scalar."""
         weights = weights.masked_fill(self.is_void, 0)
-        losses = self.losses.masked_fill(self.is_void, 0)
-        return (weights * losses).mean()
+        return (weights * self.losses.masked_fill(self.is_void, 0)).mean()
 
 
 def case_of(values: Tensor | Sequence[Tensor], i: int) -> Tensor | list[Tensor]:

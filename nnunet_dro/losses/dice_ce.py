@@ -232,8 +232,7 @@ class DiceCECaseLosses:
         """
         dice = self.dice(self.intersection, self.predicted, self.reference)
         n_voxels = self.n_voxels.clamp_min(1)
-        cross_entropy = self.cross_entropy / n_voxels
-        return self._total(dice.mean(2), cross_entropy)
+        return self._total(dice.mean(2), self.cross_entropy / n_voxels)
 
     def weighted(self, weights: Tensor) -> Tensor:
         """The batch's training loss, a scalar, with one weight per case, shape (b,)."""

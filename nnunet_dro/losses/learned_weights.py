@@ -190,8 +190,7 @@ class LearnedWeights:
         total, divisor = self._total(products)
         weights = products / divisor
         losses = self._losses(*batch)
-        weighted = (weights * losses).sum()
-        gradient = self._derivatives(weighted, parameters)
+        gradient = self._derivatives((weights * losses).sum(), parameters)
         self.sum_over_ranks(gradient)
         return WeightedGradient(
             weights=weights,

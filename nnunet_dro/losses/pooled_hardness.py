@@ -200,8 +200,7 @@ class PooledHardness:
         predictions = state.get("predictions", np.zeros((len(sums), n_classes)))
         values = np.concatenate([sums, predictions], axis=1, dtype=np.float32)
         self._sums = torch.zeros((self.n + 1, values.shape[1]))
-        positions = torch.from_numpy(here)
-        self._sums[positions] = torch.from_numpy(values[there])
+        self._sums[torch.from_numpy(here)] = torch.from_numpy(values[there])
 
 
 def _first_prediction(sums: Tensor | NDArray[np.float32]) -> int:

@@ -36,8 +36,7 @@ def cross_entropies(
     for logits, target, factor in loss.resolutions(outputs, targets):
         total, n_terms = loss.voxel_sums.cross_entropy(logits, target)
         n_terms = n_terms.clamp_min(1)
-        mean = factor * loss.weight_ce * total / n_terms
-        means.append(mean)
+        means.append(factor * loss.weight_ce * total / n_terms)
 
     # The sum over the resolutions.
     return torch.stack(means).sum(0)

@@ -56,8 +56,7 @@ def latex(blocks: Sequence[Block], *remarks: str) -> str:
 @lru_cache(maxsize=1 << 14)
 def escape(text: str) -> str:
     """Text that LaTeX typesets as it is, on one line."""
-    flat = " ".join(text.split())
-    return flat.translate(_ESCAPED)
+    return " ".join(text.split()).translate(_ESCAPED)
 
 
 def _table(table: Table) -> str:

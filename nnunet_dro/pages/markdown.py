@@ -45,8 +45,7 @@ def escape(text: str) -> str:
 
     It may stand inside a table, and where HTML is allowed.
     """
-    flat = " ".join(text.split())
-    return flat.translate(_ESCAPED)
+    return " ".join(text.split()).translate(_ESCAPED)
 
 
 def _run_of(block: Block) -> object:
@@ -103,8 +102,7 @@ def _cell(cell: Cell) -> str:
     if "best" in cell.kind:
         text = f"**{text}**"
 
-    beside = map(escape, cell.beside)
-    return " ".join([text, *beside])
+    return " ".join([text, *map(escape, cell.beside)])
 
 
 def _line(cells: Iterable[str]) -> str:

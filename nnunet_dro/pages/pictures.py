@@ -114,8 +114,7 @@ def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     low, high = np.percentile(sample, _WINDOW)
     span = max(float(high - low), 1e-9)
 
-    levels = (image - low) / span
-    return np.asarray(np.clip(levels, 0, 1))
+    return np.asarray(np.clip((image - low) / span, 0, 1))
 
 
 def data_uri(

@@ -99,8 +99,7 @@ def value_range(values: Sequence[float], *, fraction: bool) -> tuple[float, floa
         low = max(0.0, math.floor((low - 2) / 10) * 10)
         return min(low, 80.0), 100.0
 
-    longest = max(high, -low, 1e-3)
-    step = round_step(longest / 5)
+    step = round_step(max(high, -low, 1e-3) / 5)
     low = math.floor(low / step - 1e-9) * step
     high = math.ceil(high / step + 1e-9) * step
     return min(0.0, low), max(0.0, high)
@@ -144,8 +143,7 @@ def scales(
 ) -> tuple[Scale, Scale]:
     """The scales of a figure with `axes`; ``logarithmic`` is the horizontal one."""
     x = Scale(*x_limits, 46, WIDTH - 12, logarithmic=logarithmic)
-    y = Scale(*y_limits, height - 46, 26)
-    return x, y
+    return x, Scale(*y_limits, height - 46, 26)
 
 
 def axes(

@@ -298,7 +298,6 @@ def kendall_tau(rankings: FloatArray, reference: FloatArray) -> FloatArray:
     signs = np.sign(rankings[:, first] - rankings[:, second])
     expected = np.sign(reference[first] - reference[second])
     n_untied = (signs**2).sum(axis=1)
-    n_untied_expected = (expected**2).sum()
-    scale = np.sqrt(n_untied * n_untied_expected)
+    scale = np.sqrt(n_untied * (expected**2).sum())
     taus = (signs @ expected) / np.where(scale, scale, np.nan)
     return np.where((scale == 0) & expected.any(), 0.0, taus)

@@ -114,8 +114,7 @@ class Blocks:
         shared = self.shared
         for block in blocks:
             seen = shared.seen[self._slice(block)]
-            n_seen = np.count_nonzero(seen)
-            shared.unseen[block] = len(seen) - n_seen
+            shared.unseen[block] = len(seen) - np.count_nonzero(seen)
             self._count_unclaimed(block)
         shared.any_unseen[0] = shared.unseen.any()
 

@@ -243,8 +243,7 @@ def _chi2_tilt(losses: FloatArray, beta: float) -> FloatArray:
 
     # Case k keeps a positive probability as long as lifting it and all harder cases up to it takes
     # less than all mass.
-    k = np.arange(1, n + 1)
-    lifted = np.cumsum(falling) - k * falling
+    lifted = np.cumsum(falling) - np.arange(1, n + 1) * falling
     n_positive = int(np.count_nonzero(lifted < n))
 
     left = n - n_positive - falling[:n_positive].sum()

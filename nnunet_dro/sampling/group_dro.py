@@ -108,8 +108,7 @@ class GroupDRO(GroupRule):
 
         # The first loss of a group has no past.
         fresh = self._fresh_losses
-        is_first = np.isnan(fresh)
-        old = np.where(is_first, means, fresh)
+        old = np.where(np.isnan(fresh), means, fresh)
         new = self.momentum * old + (1 - self.momentum) * means
         fresh = np.where(counts > 0, new, fresh)
         self._fresh_losses = fresh
@@ -117,8 +116,7 @@ class GroupDRO(GroupRule):
         # A group without a loss so far moves like the mean of the others.
         gains = fresh + self.adjustment / np.sqrt(self.sizes)
         is_missing = np.isnan(gains)
-        mean_gain = gains[~is_missing].mean()
-        gains[is_missing] = mean_gain
+        gains[is_missing] = gains[~is_missing].mean()
         self._move(self._log_weights + self.nu * gains)
 
     def _move(self, log_weights: FloatArray) -> None:
@@ -150,8 +148,7 @@ class GroupDRO(GroupRule):
         in_common = [log_weights[name] for name in names if name in log_weights]
         log_mean = 0.0
         if in_common:
-            log_sum = np.logaddexp.reduce(in_common)
-            log_mean = log_sum - np.log(len(in_common))
+            log_mean = np.logaddexp.reduce(in_common) - np.log(len(in_common))
 
         here = [log_weights.get(name, log_mean) for name in names]
         self._move(np.array(here))

@@ -211,8 +211,7 @@ class BalancedBall(Balanced):
         weights = np.exp(self.betas[group] * excess)
         weights = np.nan_to_num(weights)
 
-        sums = np.bincount(group, weights, n_groups)
-        sum_of_group = sums[group]
+        sum_of_group = np.bincount(group, weights, n_groups)[group]
         uniform = 1 / self.sizes[group]
         return np.divide(
             weights,

@@ -199,5 +199,4 @@ class Hardest(Rule):
     def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
         """Weights of the cases at some positions, from their own losses; 0 for one without."""
         base = np.ones(len(losses)) if self.base is None else self.base[here]
-        weights = self.now.weights(losses, base)
-        return np.where(np.isnan(losses), 0.0, weights)
+        return np.where(np.isnan(losses), 0.0, self.now.weights(losses, base))

@@ -110,8 +110,7 @@ class Spread:
         if n == 0:
             return math.nan
 
-        means = self._means[seen]
-        total = float(means.var())
+        total = float(self._means[seen].var())
         repeated = self._counts > 1
         if not repeated.any():
             return total
@@ -121,8 +120,7 @@ class Spread:
         noise = np.where(repeated, self._noise, mean_noise)[seen]
 
         # What of the variance of the means is due to the patches.
-        counts = self._counts[seen]
-        variances = noise * _VARIANCES[counts]
+        variances = noise * _VARIANCES[self._counts[seen]]
         due_to_noise = float(variances.mean()) * (1 - 1 / n)
 
         uncertainty = math.sqrt(min(1.0, 2 / max(1, n - 1)))

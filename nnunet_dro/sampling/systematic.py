@@ -77,8 +77,7 @@ def draw_uniformly(n: int, size: int, rng: np.random.Generator) -> NDArray[np.in
     if not rounds:
         return indices
 
-    in_rounds = all_cases(n, rounds)
-    return rng.permutation(np.concatenate([in_rounds, indices]))
+    return rng.permutation(np.concatenate([all_cases(n, rounds), indices]))
 
 
 def all_cases(n: int, rounds: int) -> NDArray[np.int64]:
@@ -143,8 +142,7 @@ def _draw_in_rounds(
         exploration=exploration,
     )
 
-    in_rounds = all_cases(n, rounds)
-    indices = rng.permutation(np.concatenate([in_rounds, rest]))
+    indices = rng.permutation(np.concatenate([all_cases(n, rounds), rest]))
     expected = expected_draws(np.concatenate(lengths), size=size)
     return indices, expected[indices]
 

@@ -155,8 +155,7 @@ def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:
         value = -value
 
     # The last key of the three decides first.
-    order = np.lexsort((frame["number"], value, rank))
-    return frame.iloc[order]
+    return frame.iloc[np.lexsort((frame["number"], value, rank))]
 
 
 def _entry_of(name: str, form: str = "g") -> Callable[[Mapping[Hashable, Any]], str]:

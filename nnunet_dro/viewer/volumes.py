@@ -179,8 +179,7 @@ def _surroundings(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> list
     for span, mm, n_voxels in zip(around, spacing, mask.shape, strict=True):
         margin = math.ceil(margin_mm / mm)
         start = max(0, span.start - margin)
-        end = min(n_voxels, span.stop + margin)
-        extents.append((start, end))
+        extents.append((start, min(n_voxels, span.stop + margin)))
     return extents
 
 

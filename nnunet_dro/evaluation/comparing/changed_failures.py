@@ -70,8 +70,7 @@ class ChangedFailures:
     @property
     def counts(self) -> dict[str, float]:
         """`COLUMNS`; of several trainings, only how many fail in all of them together."""
-        nothing = float("nan")
-        counts = dict.fromkeys(COLUMNS, nothing)
+        counts = dict.fromkeys(COLUMNS, float("nan"))
         counts["n_counted"] = len(self.names)
         counts["n_failed_baseline"] = int(self.before.sum())
         counts["n_failed_method"] = int(self.after.sum())

@@ -149,8 +149,7 @@ class _Pair:
         """
         worst_by = worst_metric(self.key["metric"], self.patient_score)
         before = self.of_patients(self.before[:, self.defined], worst_by)
-        after = self.of_patients(self.after[:, self.defined], worst_by)
-        return before, after
+        return before, self.of_patients(self.after[:, self.defined], worst_by)
 
     def of_patients(self, values: FloatArray, worst_by: Metric | None = None) -> FloatArray:
         """What the patients of the defined cases have, of values of shape (..., n_defined)."""

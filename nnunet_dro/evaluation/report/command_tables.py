@@ -184,12 +184,8 @@ def _chances_table(chances: pd.DataFrame, sizes: Sequence[int], shown: tuple[Col
         (Column("pilot"), lambda row: str(row["n"])),
         shown,
     ]
-    for n in sizes:
-        column = Column(f"chance with {n}")
-        columns.append((column, partial(_chance, str(n))))
-
-    records = chances.to_dict("records")
-    return Table.of("", columns, records)
+    columns += [(Column(f"chance with {n}"), partial(_chance, str(n))) for n in sizes]
+    return Table.of("", columns, chances.to_dict("records"))
 
 
 def power_table(

@@ -252,8 +252,7 @@ def _paired_charts(
     titles = (_title(metric, baseline), _title(metric, method), _change_title(metric, method))
     columns = [table.column(title) for title in titles]
 
-    changes = (points["y"] - points["x"]).abs()
-    points = points.assign(change=changes.fillna(0))
+    points = points.assign(change=(points["y"] - points["x"]).abs().fillna(0))
 
     charts = []
     for label, rows in points.groupby("label", sort=False):

@@ -267,10 +267,7 @@ def _pictures(
     any_missing: bool,
 ) -> Iterator[Block]:
     """The pictures of the worst cases, with the way to the viewer."""
-    pictures = []
-    for entry in entries:
-        address = links.get((entry.case, entry.label))
-        pictures.append(_picture(entry, address))
+    pictures = [_picture(entry, links.get((entry.case, entry.label))) for entry in entries]
 
     yield Heading("Pictures of the worst cases", anchor="pictures", short="Pictures")
     yield Prose(_about_pictures(entries, links, any_missing=any_missing))

@@ -326,5 +326,4 @@ def quantile_curves(
 def looks_of(index: int) -> tuple[str, str]:
     """The colour and the dashes of the curve of the stratum of this index."""
     colour = f"s{index % svg.N_COLOURS}"
-    dashes = _DASHES[index % len(_DASHES)]
-    return colour, dashes
+    return colour, _DASHES[index % len(_DASHES)]

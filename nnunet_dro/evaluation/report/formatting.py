@@ -91,8 +91,7 @@ def estimate(row: Record, column: str) -> tuple[float, float, float]:
     """A value of a row and the ends of its interval, NaN where it has none."""
     value = float(row.get(column, math.nan))
     low = float(row.get(f"{column}_low", math.nan))
-    high = float(row.get(f"{column}_high", math.nan))
-    return value, low, high
+    return value, low, float(row.get(f"{column}_high", math.nan))
 
 
 def number(value: float, metric: Metric, *, signed: bool = False) -> str:

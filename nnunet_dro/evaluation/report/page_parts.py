@@ -107,8 +107,7 @@ def _swatches(title: str, steps: Sequence[str]) -> Markup:
     """The shades from none to the darkest, each with the values that it stands for."""
     form = Markup('<span class="swatch shade{}">{}</span>')
     spans = [form.format(shade, step) for shade, step in enumerate(steps)]
-    swatches = Markup(" ").join(spans)
-    return Markup("Shades of {}: {}").format(title, swatches)
+    return Markup("Shades of {}: {}").format(title, Markup(" ").join(spans))
 
 
 def methods(metrics: Sequence[Metric], about: Mapping[str, Any]) -> list[Block]:

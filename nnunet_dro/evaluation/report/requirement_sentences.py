@@ -125,8 +125,7 @@ class Margin:
         """Every verdict that there is, with the differences that have it."""
         names: dict[str, list[str]] = defaultdict(list)
         for row in self.rows:
-            sentence = say("judged", of=self._judged(row))
-            names[row["margin"]].append(sentence)
+            names[row["margin"]].append(say("judged", of=self._judged(row)))
 
         for verdict in (BETTER, NOT_WORSE, WORSE, CANNOT_TELL):
             if verdict in names:

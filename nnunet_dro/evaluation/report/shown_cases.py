@@ -177,8 +177,7 @@ def _kept_rows(
         groups = inside.groupby([strata, "label"], observed=True)
         drawn.append(groups.head(most)["place"])
 
-    n_drawn = pd.concat(drawn).nunique()
-    n_kept = max(parts.MOST_CASE_ROWS, n_drawn)
+    n_kept = max(parts.MOST_CASE_ROWS, pd.concat(drawn).nunique())
     rows = pd.unique(pd.concat([*drawn, ranked["place"]]))
     return rows[:n_kept].astype(np.int64)
 

@@ -170,8 +170,7 @@ def most_failures(n_failed: npt.ArrayLike, n: npt.ArrayLike, *, tail: float = 0.
     bound = betaincinv(failed + 1, successes, 1 - tail)
     bound = np.where(failed >= size, 1.0, bound)
 
-    is_defined = (size > 0) & ~np.isnan(failed)
-    return np.where(is_defined, bound, np.nan)
+    return np.where((size > 0) & ~np.isnan(failed), bound, np.nan)
 
 
 @lru_cache(maxsize=4096)

@@ -170,8 +170,7 @@ def _turn(grid: Grid, reference: Grid) -> FloatArray | None:
 
 def side_lengths(affine: FloatArray) -> FloatArray:
     """Length of the sides (x, y, z) of a voxel, mm."""
-    sides = affine[:3, :3]
-    return np.linalg.norm(sides, axis=0)
+    return np.linalg.norm(affine[:3, :3], axis=0)
 
 
 def _permutes_voxels(
@@ -248,8 +247,7 @@ def what_differs(grid: Grid, reference: Grid) -> str:
         return _difference("direction", directions.T.ravel(), reference_directions.T.ravel())
 
     origin = grid.affine[:3, 3]
-    reference_origin = reference.affine[:3, 3]
-    return _difference("origin", origin, reference_origin)
+    return _difference("origin", origin, reference.affine[:3, 3])
 
 
 def _difference(what: str, got: Iterable[float], expected: Iterable[float]) -> str:

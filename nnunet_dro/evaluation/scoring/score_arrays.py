@@ -36,8 +36,7 @@ class PairOfMaps:
         box = []
         for side, length in zip(sides, self.foreground.shape, strict=True):
             begin = max(0, side.start - margin)
-            end = min(length, side.stop + margin)
-            box.append(slice(begin, end))
+            box.append(slice(begin, min(length, side.stop + margin)))
         return tuple(box)
 
     def masks(self, label: str, around: Box) -> tuple[BoolArray, BoolArray]:

@@ -57,8 +57,7 @@ def centreline(mask: BoolArray) -> BoolArray:
 
 
 def _share_inside(line: BoolArray, mask: BoolArray) -> float:
-    n_inside = np.count_nonzero(line & mask)
-    return float(n_inside / np.count_nonzero(line))
+    return float(np.count_nonzero(line & mask) / np.count_nonzero(line))
 
 
 def betti_errors(reference: BoolArray, prediction: BoolArray) -> dict[str, float]:

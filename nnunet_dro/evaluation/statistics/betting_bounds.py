@@ -124,8 +124,7 @@ def _products(factors: FloatArray) -> FloatArray:
 
     The last axis is that of the factors.
     """
-    n = factors.shape[2]
-    n_products = n // _MULTIPLIED
+    n_products = factors.shape[2] // _MULTIPLIED
     taken = factors[:, :, : n_products * _MULTIPLIED]
     grouped = taken.reshape(*factors.shape[:2], _MULTIPLIED, n_products)
     return np.concatenate([grouped.prod(axis=2), factors[:, :, taken.shape[2] :]], axis=2)

@@ -209,5 +209,4 @@ def _nearest_pair_mean(ascending: FloatArray, number: float) -> float:
 
     sums = np.concatenate([ascending + ascending[before], ascending + ascending[after]])
     means = sums / 2
-    nearest = np.abs(means - number).argmin()
-    return float(means[nearest])
+    return float(means[np.abs(means - number).argmin()])

@@ -21,8 +21,7 @@ def ranked(part: Part, table: pd.DataFrame) -> tuple[list[int], list[str]]:
     """The rank of each case's stratum, and the names by rank, ``missing`` last."""
     entries = table[part.column].tolist()
     if not part.edges and not part.n_quantiles:
-        in_order = _in_order(set(entries) - {MISSING})
-        names = [*in_order, MISSING]
+        names = [*_in_order(set(entries) - {MISSING}), MISSING]
 
         rank_of_name = {name: rank for rank, name in enumerate(names)}
         return [rank_of_name[entry] for entry in entries], names

@@ -165,8 +165,7 @@ def read_onto(
     """
     values, grid_of_image = read_image(path, reader)
     if rules_of_pair(grid_of_image, grid) is Rules.ONLY_OTHER:
-        note = note_on_other_rule([path.name])
-        logging.getLogger(__name__).warning(note)
+        logging.getLogger(__name__).warning(note_on_other_rule([path.name]))
     return align(
         values,
         grid_of_image,

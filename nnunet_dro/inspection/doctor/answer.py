@@ -94,8 +94,7 @@ def default_draws(
     """
     options = DROOptions()
     is_finite = np.isfinite(hardness)
-    mean = hardness[is_finite].mean()
-    filled = np.where(is_finite, hardness, mean)
+    filled = np.where(is_finite, hardness, hardness[is_finite].mean())
 
     rule = Hardest(options.hardest, base=draws_of_images).following(filled)
     unlimited = with_exploration(rule.probabilities(filled), epsilon=options.exploration)
@@ -215,8 +214,7 @@ class Answer:
         if self.draws is None:
             return share_of_cases, math.nan
 
-        share_of_draws = float(self.cases["share"][is_member].sum())
-        return share_of_cases, share_of_draws
+        return share_of_cases, float(self.cases["share"][is_member].sum())
 
 
 def conclude(  # noqa: PLR0913 - what is known of a training

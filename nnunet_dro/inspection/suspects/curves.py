@@ -65,8 +65,7 @@ def _binned(values: pd.DataFrame, counts: pd.DataFrame, bins: IndexArray) -> pd.
     """
     counted = counts.where(values.notna(), 0)
     n = counted.groupby(bins).sum()
-    sums = (values * counted).groupby(bins).sum()
-    return sums / n.where(n > 0)
+    return (values * counted).groupby(bins).sum() / n.where(n > 0)
 
 
 def _x_limits(log: EpochLog) -> tuple[float, float]:

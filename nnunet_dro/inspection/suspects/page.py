@@ -89,8 +89,7 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
 
     def picture(row: _Row) -> str:
         # The page and suspects.csv give the whole reason.
-        reason = suspects.reasons.get(row["case"], "")
-        return reason.split(":")[0]
+        return suspects.reasons.get(row["case"], "").split(":")[0]
 
     columns: list[Any] = [
         (Column("rank"), lambda row: str(row["rank"])),

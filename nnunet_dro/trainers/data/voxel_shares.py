@@ -65,8 +65,7 @@ def region_shares(
     shares = []
     for region in regions:
         labels = [region] if isinstance(region, int) else region
-        n_inside = _in_any_of(counts, labels)
-        shares.append((n_inside + 1) / (n_annotated + 2))
+        shares.append((_in_any_of(counts, labels) + 1) / (n_annotated + 2))
     return tuple(shares)
 
 
@@ -136,8 +135,7 @@ def _slabs(segmentation: Any) -> Iterable[np.ndarray[Any, Any]]:
     n_in_chunk = depth * max(n_in_plane, 1)
     depth *= max(1, 16 * BLOCK // n_in_chunk)
     for start in range(0, segmentation.shape[1], depth):
-        slab = segmentation[:1, start : start + depth]
-        yield np.asarray(slab)
+        yield np.asarray(segmentation[:1, start : start + depth])
 
 
 def count_labels(values: np.ndarray[Any, Any]) -> dict[int, int]:

@@ -77,8 +77,7 @@ def draw_cases(
         apart: Positions of cases that the caller draws.
     """
     # Many thousand curves are a grey area, however many are drawn.
-    n_cases = values.shape[1]
-    others = np.setdiff1d(np.arange(n_cases), [*named, *apart])
+    others = np.setdiff1d(np.arange(values.shape[1]), [*named, *apart])
     if len(others) > _MOST_CASES_DRAWN:
         evenly_spaced = np.linspace(0, len(others) - 1, _MOST_CASES_DRAWN)
         others = others[evenly_spaced.astype(int)]

@@ -181,8 +181,7 @@ def falls(
 
 def _began(rows: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> bool:
     """Whether something holds after the last epoch that did not hold before it."""
-    before = rows[:-1]
-    return holds(rows) and not holds(before)
+    return holds(rows) and not holds(rows[:-1])
 
 
 def _is_concentrated(rows: Sequence[Row], n_items: int, rule: sampling.Rule) -> bool:

@@ -117,8 +117,7 @@ class HardnessLog(CaseLog):
         row["epoch"] = epoch
         row["refused_losses"] = table.refused - self._refused_before
         if self.importance is not None:
-            n_draws = int(draws.sum())
-            row["clipped_share"] = self._n_clipped / max(1, n_draws)
+            row["clipped_share"] = self._n_clipped / max(1, int(draws.sum()))
             if self._n_steps:
                 row["mean_weight"] = self._sum_of_weights / self._n_steps
 
@@ -271,6 +270,5 @@ class HardnessLog(CaseLog):
         rows = []
         for i in hardest:
             loss = entry(losses[i])
-            probability = entry(probabilities[i])
-            rows.append((table.cases[i], loss, probability))
+            rows.append((table.cases[i], loss, entry(probabilities[i])))
         write_rows(path, ("subvolume", "loss", "probability"), rows)

@@ -37,8 +37,7 @@ def lines_before(
         batch_size: Number of cases in a batch.
     """
     lines = []
-    words = {EarnedBall: "earned", Hardest: "hardest"}
-    word = words.get(type(table.rule))
+    word = {EarnedBall: "earned", Hardest: "hardest"}.get(type(table.rule))
     if word is not None:
         lines += _of_losses_never_learnt(word, loss, options.history.hardness)
 
