@@ -13,11 +13,13 @@ from scipy.special import ndtr
 from scipy.stats import rankdata
 
 from nnunet_dro.arrays import BoolArray, FloatArray, Int64Array
+from nnunet_dro.evaluation.statistics.significance import (
+    MOST_EQUAL,
+    MOST_UNEQUAL,
+    signed_rank_shares,
+)
 
 CountArray = npt.NDArray[np.unsignedinteger[Any]]
-
-#: Up to this number of differences without ties, the p value is exact.
-MOST_EXACT = 50
 
 #: Rows whose sums are kept at a time: those of a thousand resamples then stay in the cache.
 ROWS_AT_ONCE = 64
@@ -26,10 +28,10 @@ ROWS_AT_ONCE = 64
 def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P values of the Wilcoxon signed-rank test, of each row, in both directions.
 
-    Zero differences are left out (Wilcoxon 1945). Exact for up to `MOST_EXACT` differences without
-    ties, otherwise by the normal approximation with the correction for ties. NaN is left out; where
-    no difference is left, p is 1. The first p value is against "not greater than zero", the second
-    against "not less than zero".
+    Zero differences are left out (Wilcoxon 1945), as is NaN. Exact for up to `MOST_UNEQUAL`
+    differences without ties and `MOST_EQUAL` with some, otherwise by the normal approximation with
+    the correction for ties. Where no difference is left, p is 1. The first p value is against "not
+    greater than zero", the second against "not less than zero".
     """
     sizes = np.where(differences == 0, np.nan, np.abs(differences))
     is_counted = ~np.isnan(sizes)
@@ -46,8 +48,16 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     z = _normal_z(plus, n.astype(np.float64), ties)
     greater = np.nan_to_num(ndtr(-z), nan=1.0)
     less = np.nan_to_num(ndtr(z), nan=1.0)
-    is_exact = (ties == 0) & (n > 0) & (n <= MOST_EXACT)
+    is_exact = (ties == 0) & (n > 0) & (n <= MOST_UNEQUAL)
     greater[is_exact], less[is_exact] = _exact_p(plus[is_exact], n[is_exact])
+
+    for row in np.flatnonzero((ties > 0) & (n <= MOST_EQUAL)).tolist():
+        # Twice the ranks are whole numbers, even where differences share one.
+        doubled = np.rint(2 * ranks[row, is_counted[row]]).astype(np.int64)
+        shares = signed_rank_shares(tuple(sorted(doubled.tolist())))
+        rank_sum = round(2 * plus[row])
+        greater[row] = shares[rank_sum:].sum()
+        less[row] = shares[: rank_sum + 1].sum()
     return greater, less
 
 

@@ -302,7 +302,7 @@ def _check_class(dataset: Any, path: Path) -> None:
         "path",
         must="be a DICOM segmentation",
         got=f"{name} in {str(path)!r}",
-        cure="Give one segmentation CASE.dcm per case; 3D Slicer makes them of contours (RTSTRUCT).",
+        cure="Give one segmentation CASE.dcm per case; 3D Slicer makes it of contours (RTSTRUCT).",
     )
 
 

@@ -14,8 +14,8 @@ _MOST_EXACT = 200
 
 #: From more differences on, the p value of the signed-rank test is approximate: without equal
 #: differences, and with some.
-_MOST_UNEQUAL = 50
-_MOST_EQUAL = 13
+MOST_UNEQUAL = 50
+MOST_EQUAL = 13
 
 
 #: Differences are told apart to so many binary digits of the largest value: what is beyond comes
@@ -57,10 +57,10 @@ def wilcoxon_p(differences: FloatArray) -> float:
     if not n:
         return 1.0 if len(differences) else float("nan")
 
-    if n > _MOST_UNEQUAL:
+    if n > MOST_UNEQUAL:
         return _approximate_wilcoxon_p(nonzero)
     sizes, places, counts = np.unique(np.abs(nonzero), return_inverse=True, return_counts=True)
-    if n > _MOST_EQUAL and len(sizes) < n:
+    if n > MOST_EQUAL and len(sizes) < n:
         return _approximate_wilcoxon_p(nonzero)
 
     # Twice the ranks are whole numbers, even where differences share one.
@@ -70,13 +70,13 @@ def wilcoxon_p(differences: FloatArray) -> float:
 
 def _exact_wilcoxon_p(ranks: NDArray[np.int64], is_positive: NDArray[np.bool_]) -> float:
     """The p value by all signs that the ranks could have, the same as that of scipy."""
-    shares = _signed_rank_shares(tuple(sorted(ranks.tolist())))
+    shares = signed_rank_shares(tuple(sorted(ranks.tolist())))
     rank_sum = ranks[is_positive].sum()
     return float(min(1, 2 * min(shares[: rank_sum + 1].sum(), shares[rank_sum:].sum())))
 
 
 @lru_cache(maxsize=512)
-def _signed_rank_shares(ranks: tuple[int, ...]) -> FloatArray:
+def signed_rank_shares(ranks: tuple[int, ...]) -> FloatArray:
     """The share of the signs of some ranks that give each sum W+ of the positive ones."""
     shares = np.zeros(sum(ranks) + 1)
     shares[0] = 1
@@ -168,7 +168,7 @@ def _signed_rank_place(n: int) -> int:
         variance = n * (n + 1) * (2 * n + 1) / 24
         return int(mean - NormalDist().inv_cdf(0.975) * variance**0.5)
 
-    shares = _signed_rank_shares(tuple(range(1, n + 1)))
+    shares = signed_rank_shares(tuple(range(1, n + 1)))
     return int(np.count_nonzero(np.cumsum(shares) <= 0.025))
 
 
