@@ -4,7 +4,7 @@ They are of the units themselves (cases or patients), and of resamples of them.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,44 +48,27 @@ def one_sided_p(differences: FloatArray) -> tuple[FloatArray, FloatArray]:
     z = _normal_z(plus, n.astype(np.float64), ties)
     greater = np.nan_to_num(ndtr(-z), nan=1.0)
     less = np.nan_to_num(ndtr(z), nan=1.0)
-    is_exact = (ties == 0) & (n > 0) & (n <= MOST_UNEQUAL)
-    greater[is_exact], less[is_exact] = _exact_p(plus[is_exact], n[is_exact])
-
-    for row in np.flatnonzero((ties > 0) & (n <= MOST_EQUAL)).tolist():
-        # Twice the ranks are whole numbers, even where differences share one.
-        doubled = np.rint(2 * ranks[row, is_counted[row]]).astype(np.int64)
-        shares = signed_rank_shares(tuple(sorted(doubled.tolist())))
-        rank_sum = round(2 * plus[row])
-        greater[row] = shares[rank_sum:].sum()
-        less[row] = shares[: rank_sum + 1].sum()
+    most_exact = np.where(ties > 0, MOST_EQUAL, MOST_UNEQUAL)
+    for row in np.flatnonzero((n > 0) & (n <= most_exact)).tolist():
+        greater[row], less[row] = _exact_p(plus[row], ranks[row, is_counted[row]])
     return greater, less
 
 
-def _exact_p(plus: FloatArray, n: Int64Array) -> tuple[FloatArray, FloatArray]:
-    """The exact p values of sums of n ranks without ties."""
-    greater = np.empty(len(plus))
-    less = np.empty(len(plus))
-    for size in np.unique(n).tolist():
-        is_size = n == size
-        upper = _upper_tails(size)
-        w = np.rint(plus[is_size]).astype(np.int64)
-        greater[is_size] = upper[w]
-        # The sum of the negative ranks is what is left of all ranks.
-        less[is_size] = upper[len(upper) - 1 - w]
-    return greater, less
+def _exact_p(plus: float, ranks: FloatArray) -> tuple[float, float]:
+    """The exact p values, in both directions, of a sum of some of these ranks."""
+    # Twice the ranks are whole numbers, even where differences share one.
+    doubled = np.rint(2 * np.sort(ranks)).astype(np.int64)
+    upper = _upper_tails(tuple(doubled.tolist()))
+    place = round(2 * plus)
+    # The sum of the negative ranks is what is left of all ranks.
+    return upper[place], upper[len(upper) - 1 - place]
 
 
-@cache
-def _upper_tails(n: int) -> FloatArray:
-    """P(W+ >= w) for w from 0 to n (n + 1) / 2.
-
-    Under the null hypothesis every set of ranks is equally likely.
-    """
-    ways = np.ones(1)
-    for rank in range(1, n + 1):
-        ways = np.pad(ways, (0, rank)) + np.pad(ways, (rank, 0))
-    at_least = np.cumsum(ways[::-1])[::-1]
-    return np.asarray(np.minimum(1.0, at_least / 2.0**n))
+@lru_cache(maxsize=512)
+def _upper_tails(ranks: tuple[int, ...]) -> FloatArray:
+    """P(W+ >= w) for w from 0 to the sum of the ranks, where all signs are equally likely."""
+    at_least = np.cumsum(signed_rank_shares(ranks)[::-1])[::-1]
+    return np.asarray(np.minimum(1.0, at_least))
 
 
 def _normal_z(plus: FloatArray, n: FloatArray, ties: FloatArray) -> FloatArray:
