@@ -68,6 +68,9 @@ def page_text(
     if regrouped is not None:
         regrouped_table = _at_the_end(differences(regrouped, roles), roles, iterations)
 
+    seeds = scores.groupby("method", sort=False)["seed"].agg(set)
+    n_seeds = scores["seed"].nunique()
+
     return render(
         "convergence/page",
         about=asked.about,
@@ -88,7 +91,8 @@ def page_text(
         iterations=iterations,
         configuration=data.network.parent,
         visits=round(iterations * data.network.batch_size / sum(asked.n_train.values())),
-        n_seeds=scores["seed"].nunique(),
+        n_seeds=n_seeds,
+        fewer={method: sorted(some) for method, some in seeds.items() if len(some) < n_seeds},
         regrouped=regrouped_table,
         regrouped_by=asked.regrouped[0],
         is_section=is_section,

@@ -330,12 +330,14 @@ def _command(
     return shlex.join(["python", "-m", "experiments", experiment.name, *words])
 
 
-#: What all seeds have in common, where a table says it.
+#: What all seeds of a method have in common, where a table says it.
 _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label", "n")
 
 
 def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """A table with the other trainings (``method``, ``seed``) of its file, by seed.
+
+    A method may lack some of the seeds, but not the first one, which others are compared with.
 
     Raises:
         ValueError: If the other trainings do not fit.
@@ -356,13 +358,17 @@ def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     whole = whole.sort_values("seed", kind="stable", ignore_index=True)
 
     columns = [name for name in _COMMON if name in table]
-    kinds = []
-    for _, rows in whole.groupby("seed"):
-        kinds.append(set(rows[columns].itertuples(index=False, name=None)))
-    if any(kind != kinds[0] for kind in kinds):
+    first = whole["method"][0]
+    fits = set(whole["seed"]) == set(whole.loc[whole["method"] == first, "seed"])
+    for _, rows in whole.groupby("method"):
+        of_seeds = rows.groupby("seed")[columns]
+        kinds = [set(tests.itertuples(index=False, name=None)) for _, tests in of_seeds]
+        fits &= all(kind == kinds[0] for kind in kinds)
+    if not fits:
         raise ValueError(
-            f"With the trainings in {path}, the seeds would have other methods, moments or test "
-            "cases. Give the same --methods or --seeds, or leave --add out and run all trainings."
+            f"With the trainings in {path}, a seed would have no {first}, or a method other "
+            "moments or test cases in some seeds. Give the same --methods or --seeds, or leave "
+            "--add out and run all trainings."
         )
     return whole
 

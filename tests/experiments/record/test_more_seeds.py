@@ -32,6 +32,8 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
 
     more = with_seeds_before(table([0, 1, 3], method="IW", mean=0.9), path)
     assert more.groupby("seed")["method"].agg(set).tolist() == [{"plain", "DRO", "IW"}] * 3
+    fewer = with_seeds_before(table([0, 1], method="IW"), path)
+    assert fewer.groupby("method")["seed"].agg(set)["IW"] == {0, 1}
     assert added_seeds([4, 2], [0, 2, 4]) == [2, 4]
     assert added_seeds([0, 1], [0, 1]) == []
 
@@ -42,9 +44,8 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
         ("all.csv", table([4]), r"no table in .*all\.csv .* Leave --add out\."),
         ("made-up-all.csv", table([4], p10=0.1), "other columns"),
         *(
-            ("made-up-all.csv", added, "other methods, moments or test cases")
+            ("made-up-all.csv", added, "no plain, or a method other moments or test cases")
             for added in (
-                table([0, 1], method="IW"),
                 table([4], method="IW"),
                 table([4], iteration=5),
             )
