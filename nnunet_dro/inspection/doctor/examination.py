@@ -30,8 +30,7 @@ from nnunet_dro.inspection.doctor.columns import (
 from nnunet_dro.inspection.doctor.page import doctor_html
 from nnunet_dro.inspection.doctor.words import duration
 from nnunet_dro.inspection.training import find_training, read_strata
-from nnunet_dro.naming import count, name_some
-from nnunet_dro.nnunet.folders import SPLITS_FILE
+from nnunet_dro.naming import count
 
 if TYPE_CHECKING:
     from nnunet_dro.inspection.doctor.model import FinishedModel
@@ -206,13 +205,8 @@ def examine(  # noqa: PLR0913 - the options of the command
     from nnunet_dro.inspection.doctor.model import FinishedModel
 
     model = FinishedModel(inputs, device=device)
-    training, validation, left_out = model.cases()
+    training, validation = model.cases(report=report)
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
-    if left_out:
-        report(
-            f"Left out, for the network was trained on them before {SPLITS_FILE} was changed: "
-            f"{name_some(left_out)}."
-        )
     strata, strata_from = read_strata(
         inputs.preprocessed, training, validation, table=cases, by=by, report=report
     )

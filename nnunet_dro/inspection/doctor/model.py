@@ -25,7 +25,9 @@ from nnunet_dro.fingerprints import KINDS
 from nnunet_dro.inspection.doctor.columns import CONTRAST, DICE, VOXELS
 from nnunet_dro.inspection.training import TrainingFiles
 from nnunet_dro.losses import DiceCELoss, PooledHardness
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
+from nnunet_dro.nnunet.folders import SPLITS_FILE
 from nnunet_dro.sampling import draws_of_kinds
 from nnunet_dro.trainers.checkpoint import read_checkpoint, state_in, trained_cases
 from nnunet_dro.trainers.data.dataloading import loader_of
@@ -74,18 +76,27 @@ class FinishedModel:
         self._per_case = per_case_loss(loss, DROOptions())
         trainer.network.eval()
 
-    def cases(self) -> tuple[list[str], list[str], list[str]]:
-        """The training cases and the validation cases of the fold, and those left out.
+    def cases(self, *, report: Callable[[str], object]) -> tuple[list[str], list[str]]:
+        """The training cases and the validation cases of the fold.
 
-        Cases in both are training cases only. Validation cases that the network was trained on
-        before the folds were changed are left out.
+        Cases in both are training cases only.
+
+        Args:
+            report: Called with a sentence on validation cases that are left out, because the
+                network was trained on them before the folds were changed.
         """
         training, validation = ({str(case) for case in cases} for cases in self._split)
         folder = Path(self.trainer.preprocessed_dataset_folder)
         check_preprocessed(folder, training | validation)
+
         validation -= training
-        seen = self._trained_cases
-        return sorted(training), sorted(validation - seen), sorted(validation & seen)
+        seen = validation & self._trained_cases
+        if seen:
+            report(
+                f"Left out, for the network was trained on them before {SPLITS_FILE} was changed: "
+                f"{name_some(sorted(seen))}."
+            )
+        return sorted(training), sorted(validation - seen)
 
     @property
     def length(self) -> tuple[int, int]:
