@@ -36,7 +36,7 @@ def partly_wrong(
     counts = _COUNTS[quick]
     words = " and ".join(kinds)
     is_first = share == SHARE
-    percent = "" if is_first else f", {100 * share:g} %"
+    percent = "" if is_first else f" in {100 * share:g} of 100 cases"
     train = dict(counts.train)
     return Question(
         data=Data(
