@@ -20,6 +20,7 @@ CONVERGENCE = [
     "-tail",
     "-eroded",
     "-eroded-dilated",
+    "-eroded-few",
     "-eroded-many",
     "-hopeless",
     "-slices",
