@@ -43,11 +43,10 @@ def page_text(
         is_section: Whether it is a section of another page.
     """
     roles = asked.roles
-    data = asked.data
     iterations = asked.iterations
     at_the_end = scores[scores["iteration"] == iterations]
 
-    labels = list(data.labels)
+    labels = list(asked.data.labels)
     label_words = ""
     if roles.label != ALL_LABELS:
         labels = [str(roles.label)]
@@ -89,8 +88,8 @@ def page_text(
         told=roles.told,
         plain=roles.plain,
         iterations=iterations,
-        configuration=data.network.parent,
-        visits=round(iterations * data.network.batch_size / sum(asked.n_train.values())),
+        configuration=asked.data.network.parent,
+        visits=round(iterations * asked.data.network.batch_size / sum(asked.n_train.values())),
         n_seeds=n_seeds,
         fewer={method: sorted(some) for method, some in seeds.items() if len(some) < n_seeds},
         regrouped=regrouped_table,

@@ -361,8 +361,8 @@ def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     first = whole["method"][0]
     fits = set(whole["seed"]) == set(whole.loc[whole["method"] == first, "seed"])
     for _, rows in whole.groupby("method"):
-        of_seeds = rows.groupby("seed")[columns]
-        kinds = [set(tests.itertuples(index=False, name=None)) for _, tests in of_seeds]
+        by_seed = rows.groupby("seed")[columns]
+        kinds = [set(tests.itertuples(index=False, name=None)) for _, tests in by_seed]
         fits &= all(kind == kinds[0] for kind in kinds)
     if not fits:
         raise ValueError(

@@ -208,15 +208,15 @@ MUTATIONS = {
         Mutation(
             "exact lower bounds",
             f"{BOUNDS}:bound_ranks",
-            "np.count_nonzero(at_most_k <= most)",
-            "np.count_nonzero(at_most_k <= most) + 1",
+            "low = bisect_right(",
+            "low = 1 + bisect_right(",
             "p5_low of",
         ),
         Mutation(
             "exact upper bounds",
             f"{BOUNDS}:bound_ranks",
-            "more_than_k > most",
-            "more_than_k > 2 * most",
+            "range(n + 1), -most",
+            "range(n + 1), -2 * most",
             "p75_high of",
         ),
         Mutation(
@@ -539,8 +539,8 @@ MUTATIONS = {
         Mutation(
             "McNemar's test",
             f"{TESTS}:mcnemar_p",
-            ", 0.5)",
-            ', 0.5, alternative="greater")',
+            "min(n_new, n_recovered)",
+            "max(n_new, n_recovered)",
             "mcnemar_p of",
         ),
         Mutation(

@@ -77,7 +77,8 @@ def difference_intervals(
             differences[name] = after[name] - bounds_before[:, ::-1]
 
         # Sorted, so that the order of the cases does not matter.
-        mean = mean_by_students_t(np.sort(second - first, axis=1), tail=TAIL)
+        changes = np.sort(second - first, axis=1)
+        mean = mean_by_students_t(changes, tail=TAIL)
         differences["mean"] = _clipped(mean, bounded=is_bounded, low=-1.0)
         bounds[positions] = _stacked(differences)
 

@@ -88,7 +88,7 @@ def test_failures_are_counted_and_bounded_by_what_so_few_cases_show():
 
     of_patients = replace(failed, strata=failed.strata.assign(n_patients=20))
     key = tables(of_patients, failure="dice<0.5")[0].notes[0]
-    assert key.startswith("< 50: patients with a case that fails (≤")
+    assert key.startswith("< 50: patients with a failing case (≤")
 
 
 def test_missed_and_invented_labels_have_columns_where_there_are_any():
