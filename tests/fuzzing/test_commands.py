@@ -30,7 +30,7 @@ KEPT |= {
 }
 
 #: What `doctor` says before it begins to read cases.
-ANNOUNCED = ("Looking at ", "Measuring ")
+ANNOUNCED = ("Looking at ", "Measuring ", "Left out, for ")
 
 #: Commands that train afterwards, which is not what is tried here.
 TRAINING = ("finetune", "tune")
