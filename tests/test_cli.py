@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pytest
 import typer
 from rich.console import Console
@@ -244,6 +245,14 @@ def test_a_command_takes_the_fields_of_a_dataclass():
 
     wrong = CliRunner().invoke(program, ["append", "a", "--size", "0"])
     refused(wrong, "`--size` must be at least 1, got 0. Give --size.")
+
+
+def test_an_empty_file_is_no_interruption():
+    program = typer.Typer(cls=Commands)
+    program.command("read")(lambda: np.load(BytesIO()))
+    program.callback()(lambda: None)
+
+    refused(CliRunner().invoke(program, ["read"]), "No data left in file")
 
 
 def test_progress_on_a_terminal_shows_what_is_going_on():

@@ -70,7 +70,7 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             # Whoever read the output has closed it; typer ends quietly.
             raise
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, EOFError) as error:
             command = self.get_command(ctx, str(ctx.invoked_subcommand))
             stop(with_flags(str(error), command), BAD_INPUT)
 

@@ -146,7 +146,7 @@ def test_images_of_different_channels_have_no_rarity_and_a_note(tmp_path, caplog
     write_dataset_json(tmp_path / "reference")
     refused(
         run_evaluate(tmp_path, "--by", "auto:rarity", "--images", tmp_path / "images"),
-        "`--by` must be computed from as many channels in every image",
+        "`--by` must be computed from images of finite values, with as many channels in each",
     )
 
 

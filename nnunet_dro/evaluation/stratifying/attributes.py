@@ -88,7 +88,7 @@ _ATTRIBUTES = (
         "(percentiles and mean gradient of each channel, as it is and standardised, or how strong "
         "and how bright or dark small details are, whichever is rarer), 1 on average",
         needs_image=True,
-        needs="as many channels in every image",
+        needs="images of finite values, with as many channels in each",
     ),
 )
 
