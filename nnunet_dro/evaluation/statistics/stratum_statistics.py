@@ -19,6 +19,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     STATISTICS,
     confidence_column,
     enough_cases,
+    unit_of,
 )
 from nnunet_dro.evaluation.statistics.intervals import (
     guaranteed_means,
@@ -275,6 +276,7 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
     n_of_rows = n_values(strata)
     n_of_rows = n_of_rows[n_of_rows > 0]
     fewest = n_of_rows.groupby([strata["attribute"], strata["stratum"]], sort=False).min()
+    unit = unit_of(strata)
 
     notes = []
     for attribute in fewest.index.unique(0):
@@ -285,7 +287,8 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
                 if not enough_cases(statistic, int(n)):
                     few.append(f"{stratum} ({n})")
             if few:
-                rule = f"with fewer than {STATISTICS[statistic].n_needed} cases none lies beyond it"
+                n_needed = STATISTICS[statistic].n_needed
+                rule = f"with fewer than {n_needed} {unit}s none lies beyond it"
                 notes.append(f"{subject} uncertain in {name_some(few)}{where}: {rule}.")
 
     return notes

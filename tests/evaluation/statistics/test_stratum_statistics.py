@@ -271,6 +271,10 @@ def test_notes_name_the_strata_with_too_few_cases():
     assert percentile_notes(summarise(scores([np.nan]), n_resamples=0)) == []
     assert percentile_notes(summarise(scores(np.zeros(20)), n_resamples=0)) == []
 
+    of_patients = summarise(scores(np.zeros(20)), n_resamples=0).assign(n_patients=10)
+    (note,) = percentile_notes(of_patients)
+    assert note.endswith("with fewer than 20 patients none lies beyond it.")
+
 
 @pytest.fixture(scope="module")
 def three_strata():
