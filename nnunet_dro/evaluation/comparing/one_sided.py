@@ -4,7 +4,7 @@ They count as the worst for that other one.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatAr
 class Lacking:
     """Values that some trainings of two methods lack for one reason, and others have."""
 
-    metric: str
+    metrics: Sequence[Metric]  # that lack the same values, and count them alike
     reason: str  # ``failed``, ``right``, or ``unknown``
     pairs: Mapping[str, Sequence[str]]  # training to the cases and labels that it lacks
     n_trainings: int  # of both methods
@@ -105,20 +105,34 @@ def lacking_values(
     trainings: Mapping[str, Sequence[str]],
     ground: CommonGround,
 ) -> Iterator[Lacking]:
-    """The values that the baseline or a method lacks, by metric, method and the reason why.
+    """The values that the baseline or a method lacks, by method, the reason why, and metrics.
 
     ``values`` are by metric and training, and ``trainings`` are the names of each method's, the
     baseline first.
     """
     baseline, *others = trainings
-    for metric, values_of_trainings in values.items():
-        for method in others:
-            names = dict.fromkeys((*trainings[baseline], *trainings[method]))
+    for method in others:
+        names = dict.fromkeys((*trainings[baseline], *trainings[method]))
+        alike: list[Lacking] = []
+        for metric, values_of_trainings in values.items():
             compared = {name: values_of_trainings[name] for name in names}
             filled = completed(values_of_trainings, metric, among=names)
             for reason, pairs in _pairs_by_reason(compared, filled, ground).items():
                 if pairs:
-                    yield Lacking(metric, reason, pairs, len(names))
+                    _add(alike, Lacking([METRICS[metric]], reason, pairs, len(names)))
+        yield from alike
+
+
+def _add(alike: list[Lacking], lacking: Lacking) -> None:
+    """Add values that are lacking, to those of other metrics that say the same of them."""
+    (metric,) = lacking.metrics
+    for place, other in enumerate(alike):
+        same_pairs = (other.reason, other.pairs) == (lacking.reason, lacking.pairs)
+        # Where more is better, the worst value is 0 and the best is 1.
+        if same_pairs and metric.more_is_better and other.metrics[0].more_is_better:
+            alike[place] = replace(other, metrics=[*other.metrics, metric])
+            return
+    alike.append(lacking)
 
 
 def _pairs_by_reason(

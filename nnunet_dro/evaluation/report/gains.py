@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison, notable
@@ -157,14 +158,16 @@ class Summary:
         return n_against
 
     @property
-    def by_statistic(self) -> dict[str, list[Change]]:
-        """Statistic to its changes, where some have an interval."""
-        changes: dict[str, list[Change]] = {}
+    def by_statistic(self) -> list[list[Change]]:
+        """The changes of each statistic of which some have an interval, unless all are 0."""
+        if self.is_unchanged:
+            return []
+        parts = []
         for name in dict.fromkeys(change.statistic for change in self.changes):
             own = [change for change in self.changes if change.statistic == name]
             if any(change.has_interval for change in own):
-                changes[name] = own
-        return changes
+                parts.append(own)
+        return parts
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
@@ -180,16 +183,18 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
         rows = fmt.rows_by_metric(comparison.table[comparison.table["method"] == method])
         changes = _changes(rows[first.name], first)
         tested = [row for row in rows[first.name] if not math.isnan(float(row["holm_p"]))]
-        sentences = [say("summary", of=Summary(first, changes, tested))]
+        summaries = [Summary(first, changes, tested)]
         findings = [_finding(change, verb) for change, verb in _extremes(changes).items()]
 
         for metric in others:
             changes = _changes(rows[metric.name], metric)
-            sentences.append(say("intervals", of=Summary(metric, changes)))
+            summaries.append(Summary(metric, changes))
             loss = _clearest_loss(changes)
             if loss is not None:
                 findings.append(_finding(loss, f"loses most by {metric.title}"))
 
+        sentences = [say("summary", of=summaries[0])]
+        sentences.append(say("intervals", of=chain(*(of.by_statistic for of in summaries))))
         sentences += margin_sentences(rows, comparison)
         sentences += requirement_sentences(comparison, method)
         # Losses that are clear or large go before any gain.

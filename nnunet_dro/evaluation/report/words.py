@@ -5,7 +5,7 @@ from pathlib import Path
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting
 from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, n_units
+from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, n_units, unit_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, name_some, share
 from nnunet_dro.pages.document import Note
@@ -24,6 +24,7 @@ _WORDS = Words(
         "name_some": name_some,
         "notable": notable,
         "share": share,
+        "unit_of": unit_of,
     },
 )
 

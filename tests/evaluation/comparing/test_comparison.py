@@ -127,6 +127,21 @@ def test_intervals_are_those_of_the_complete_pairs():
     assert (row["n"], row["n_undefined"]) == (20, 3)
 
 
+def test_metrics_that_lack_the_same_values_are_noted_together():
+    before = {"nsd": [0.5, 0.7], "hd95": [1.0, 2.0]}
+    after = {"nsd": [NAN, 0.7], "hd95": [NAN, 2.0]}
+    methods = {
+        "ERM": evaluation([0.5, 0.7], **before),
+        "DRO": evaluation([NAN, 0.7], **after),
+    }
+
+    notes = compare(methods, n_resamples=0).notes
+
+    # Distances count otherwise than what is best at 1.
+    beginnings = [note.partition(" has a value")[0] for note in notes if "pair" in note]
+    assert beginnings == ["Dice, NSD: 1 pair", "HD95: 1 pair"]
+
+
 def test_pairs_with_one_value_for_an_unknown_reason_are_left_out_and_noted():
     comparison = compare(two([NAN, 0.5, NAN], [0.0, 0.6, NAN]), n_resamples=0)
     assert len(comparison.notes) == 1

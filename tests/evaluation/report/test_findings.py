@@ -164,7 +164,7 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
     assert verdict.summary == (
         "By Dice, cases gain in 1 of 2 strata × labels and lose in 0 (Wilcoxon's paired test, "
         "p < 0.05 after Holm's correction). By their 95 % intervals the mean Dice improves in 1 and "
-        "worsens in 0 of 2, the 5th percentile of Dice improves in 1 and worsens in 0 of 2."
+        "worsens in 0 of 2, the 5th percentile of Dice in 1 and in 0 of 2."
     )
 
     gain = verdict.findings[0]
@@ -259,9 +259,10 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
         "By Dice, cases gain in 2 of 2 strata × labels and lose in 0"
     )
 
-    patients = verdicts(replace(comparison, table=comparison.table.assign(n_patients=7)))[
-        0
-    ].findings[0]
+    of_patients = replace(comparison, table=comparison.table.assign(n_patients=7))
+    (verdict,) = verdicts(of_patients)
+    assert verdict.summary.startswith("By Dice, patients gain in 2 of 2")
+    patients = verdict.findings[0]
     assert "Of 7 patients 21 gain" in patients.text
     assert patients.caption == "Dice, mean, 7 patients"
 
