@@ -62,6 +62,11 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {plural}"
 
 
+def label_words(label: str) -> str:
+    """A label in a sentence: ``label 2`` where it has no name but its number."""
+    return f"label {label}" if label.isdigit() else label
+
+
 def share(value: float) -> str:
     """A share in per cent; never 0 or 100 for what is not."""
     percent = 100 * value

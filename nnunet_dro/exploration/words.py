@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nnunet_dro.evaluation.report.formatting import p_value, quantity
-from nnunet_dro.naming import count, group_name, name_some, share
+from nnunet_dro.naming import count, group_name, label_words, name_some, share
 from nnunet_dro.pages.words import Words
 
 
@@ -31,6 +31,7 @@ WORDS = Words(
     Path(__file__).parent / "assets" / "words.jinja",
     {
         "count": count,
+        "label_words": label_words,
         "p_value": p_value,
         "quantity": quantity,
         "share": share,

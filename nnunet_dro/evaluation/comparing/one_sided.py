@@ -13,6 +13,7 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.naming import label_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,7 @@ def _pairs_by_reason(
         for reason, is_lacking in places.items():
             if is_lacking.any():
                 pairs[reason][name] = [
-                    f"{ground.cases[i]} ({ground.labels[j]})" for i, j in np.argwhere(is_lacking)
+                    f"{ground.cases[i]} ({label_words(ground.labels[j])})"
+                    for i, j in np.argwhere(is_lacking)
                 ]
     return pairs

@@ -27,6 +27,7 @@ from nnunet_dro.evaluation.statistics.columns import (
 from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import label_words
 from nnunet_dro.pages.document import Note
 
 
@@ -140,7 +141,7 @@ class WorstStratum:
         )
 
     def _title(self) -> str:
-        label = fmt.at_start(str(self.worst["label"]))
+        label = fmt.at_start(label_words(str(self.worst["label"])))
         if self.is_level:
             return f"{label} is the same in every stratum"
         if self.is_alone:

@@ -23,6 +23,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     unit_of,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
+from nnunet_dro.naming import label_words
 from nnunet_dro.pages.document import Note
 
 
@@ -268,7 +269,7 @@ def _finding(change: Change, verb: str) -> Note:
     """A change as a headline (where, and what happened there) and its numbers in sentences."""
     row = change.row
     attribute = str(row["attribute"])
-    label = fmt.at_start(str(row["label"]))
+    label = fmt.at_start(label_words(str(row["label"])))
     stratum = fmt.stratum_title(attribute, str(row["stratum"]))
     phrase = STATISTICS[change.statistic].phrase
     return finding_of(

@@ -7,7 +7,7 @@ from nnunet_dro.evaluation.report import formatting
 from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, n_units, unit_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count, name_some, share
+from nnunet_dro.naming import count, label_words, name_some, share
 from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.words import Words
 
@@ -20,6 +20,7 @@ _WORDS = Words(
         "count": count,
         "counted_units": counted_units,
         "fmt": formatting,
+        "label_words": label_words,
         "n_units": n_units,
         "name_some": name_some,
         "notable": notable,

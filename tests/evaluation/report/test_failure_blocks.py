@@ -24,16 +24,18 @@ def test_new_failures_are_the_first_line_of_page_terminal_and_markdown():
     comparison = compare(two([0.9] * 44, AFTER), n_resamples=0)
 
     expected = (
-        "Failures (Dice < 50 %), ERM → DRO: one 0 → 7 of 44 cases "
+        "Failures (Dice < 50 %), ERM → DRO: one from 0 to 7 of 44 cases "
         "(7 new, 0 recovered, exact McNemar p = 0.016): c37, c38, c39, c40, c41, c42, c43."
     )
 
     assert first(comparison) == expected
     assert " ".join(screen(comparison_table(comparison)).split()).startswith(expected)
     page = comparison_html(comparison)
-    assert page.index("0 → 7 of 44") < page.index("<h2>What changed")
+    assert page.index("from 0 to 7 of 44") < page.index("<h2>What changed")
     markdown = comparison_markdown(comparison).splitlines()
-    assert markdown[2].startswith("Failures (Dice &lt; 50 %), ERM → DRO: one 0 → 7 of 44 cases")
+    assert markdown[2].startswith(
+        "Failures (Dice &lt; 50 %), ERM → DRO: one from 0 to 7 of 44 cases"
+    )
 
 
 def test_strata_with_failures_are_listed_with_names():
@@ -53,11 +55,11 @@ def test_strata_with_failures_are_listed_with_names():
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({}, "one 0 → 2 of 3 cases (2 new, 0 recovered, exact McNemar p = 0.500): c00, c02."),
+        ({}, "one from 0 to 2 of 3 cases (2 new, 0 recovered, exact McNemar p = 0.500): c00, c02."),
         # A patient with a failure in both centres is one patient.
         (
             {"options": {"patient": "who"}, "who": ["x", "y", "x"]},
-            "one 0 → 1 of 2 patients (1 new, 0 recovered, exact McNemar p = 1.000): x.",
+            "one from 0 to 1 of 2 patients (1 new, 0 recovered, exact McNemar p = 1.000): x.",
         ),
     ],
 )
@@ -65,6 +67,11 @@ def test_without_all_cases_every_case_and_patient_counts_once(columns, expected)
     by = {"centre": ["A", "A", "B"], "sex": ["f", "m", "f"]}
     comparison = compare(two([0.9] * 3, [0.1, 0.9, 0.1], by=by, **columns), n_resamples=0)
     assert first(comparison).endswith(expected)
+
+
+def test_a_label_without_a_name_is_called_by_its_number():
+    methods = {name: evaluation({"2": [dice]}) for name, dice in (("ERM", 0.9), ("DRO", 0.1))}
+    assert "ERM → DRO: label 2 from 0 to 1 of 1 case" in first(compare(methods, n_resamples=0))
 
 
 def test_no_failure_is_said_too():
@@ -76,7 +83,7 @@ def test_no_failure_is_said_too():
 def test_several_trainings_have_failures_in_all_of_them_and_no_test():
     trained = [evaluation([0.1, 0.9]), evaluation([0.1, 0.1])]
     assert first(compare({"old": trained, "new": trained}, n_resamples=0)).endswith(
-        "one 3 → 3 of 2 cases, in all trainings together."
+        "one from 3 to 3 of 2 cases, in all trainings together."
     )
 
 
