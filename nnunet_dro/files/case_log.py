@@ -80,6 +80,14 @@ def read_logs(folder: Path, *, by: LogKind | None = None) -> tuple[EpochLog, Epo
     return log, None
 
 
+def logged_cases(folder: Path) -> set[str]:
+    """The cases that hardness.csv in a fold's folder names; none if it cannot be read."""
+    try:
+        return set(read_log(folder / LOSSES.file, LOSSES).cases)
+    except (OSError, ValueError):
+        return set()
+
+
 def mean_log(logs: Sequence[EpochLog]) -> EpochLog:
     """The mean over folds of logs of one kind.
 

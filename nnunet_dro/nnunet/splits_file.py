@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from nnunet_dro.files.case_log import logged_cases
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold
@@ -61,11 +62,10 @@ def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
     Raises:
         ValueError: If splits_final.json is not usable.
     """
-    folder = validation.absolute().parent
-    if validation.name != "validation" or not re.fullmatch(r"fold_\d+", folder.name, re.ASCII):
+    if not _is_of_numbered_fold(validation):
         return []
     try:
-        fold = Fold.of(folder)
+        fold = Fold.of(validation.absolute().parent)
     except (ValueError, FileNotFoundError):
         return []
 
@@ -76,11 +76,36 @@ def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
     return sorted(set(divided["train"]) & set(cases)) if divided else []
 
 
-def note_on_training_cases(validation: Path, cases: Collection[str]) -> str:
-    """A sentence on the cases that `training_cases_in` finds."""
-    fold = validation.absolute().parent.name
-    names = name_some(cases, at_most=20)
-    return f"Left out, for {SPLITS_FILE} has them in the training part of {fold}: {names}."
+def notes_on_training_cases(
+    validation: Path, cases: Collection[str], left_out: Collection[str]
+) -> list[str]:
+    """Sentences on the cases that `training_cases_in` finds, and on those of earlier folds.
+
+    The latter are what hardness.csv beside the folder names, if a trainer of this package wrote
+    one, and are not left out.
+    """
+    fold = validation.absolute().parent
+    notes = []
+    if left_out:
+        notes.append(
+            f"Left out, for {SPLITS_FILE} has them in the training part of {fold.name}: "
+            f"{name_some(left_out, at_most=20)}."
+        )
+
+    logged = logged_cases(fold) if _is_of_numbered_fold(validation) else set()
+    seen = sorted(logged & set(cases) - set(left_out))
+    if seen:
+        notes.append(
+            f"The scores of these cases are too good, for {fold.name} was trained on them before "
+            f"{SPLITS_FILE} was changed: {name_some(seen, at_most=20)}."
+        )
+    return notes
+
+
+def _is_of_numbered_fold(validation: Path) -> bool:
+    """Whether a folder is named like that of the validation of a fold that is not ``all``."""
+    names = "/".join(validation.absolute().parts[-2:])
+    return re.fullmatch(r"fold_\d+/validation", names, re.ASCII) is not None
 
 
 def only_training_cases(prediction: Path, cases: Collection[str]) -> ValueError:

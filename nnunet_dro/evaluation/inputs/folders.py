@@ -14,7 +14,7 @@ from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import FOLD_NAME
 from nnunet_dro.nnunet.splits_file import (
-    note_on_training_cases,
+    notes_on_training_cases,
     only_training_cases,
     training_cases_in,
 )
@@ -117,16 +117,15 @@ def find_inputs(
 def _predictions(folders: Sequence[Path], notes: list[str]) -> dict[str, Path]:
     """The label maps of some folders, of which no two may have the same case.
 
-    Those of training cases are left out, and a note on them is added.
+    Those of training cases are left out. Notes on them and on cases of earlier folds are added.
     """
     predictions: dict[str, Path] = {}
     left_out: list[str] = []
     for folder in folders:
         label_maps = dict(list_label_maps(folder))
         trained_on = training_cases_in(folder, label_maps)
-        if trained_on:
-            notes.append(note_on_training_cases(folder, trained_on))
-            left_out += trained_on
+        notes += notes_on_training_cases(folder, label_maps, trained_on)
+        left_out += trained_on
         for case in trained_on:
             del label_maps[case]
 

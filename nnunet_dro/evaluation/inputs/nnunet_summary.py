@@ -19,7 +19,7 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some, repeated
 from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.nnunet.splits_file import (
-    note_on_training_cases,
+    notes_on_training_cases,
     only_training_cases,
     training_cases_in,
 )
@@ -37,7 +37,7 @@ def read_summary(
 
     Returns:
         The scores, without volumes in ml, and the files of the cases. Cases that the fold is
-        trained on are left out, with a note.
+        trained on are left out, with a note, and one names those of earlier folds.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -45,7 +45,8 @@ def read_summary(
     """
     _check_metrics(scoring, path)
     entries = _entries(path, labels)
-    trained_on = training_cases_in(path.parent, [entry.pair.case for entry in entries])
+    cases = [entry.pair.case for entry in entries]
+    trained_on = training_cases_in(path.parent, cases)
     entries = [entry for entry in entries if entry.pair.case not in trained_on]
     if not entries:
         raise only_training_cases(path, trained_on)
@@ -65,9 +66,7 @@ def read_summary(
                     "prediction_ml": float("nan"),
                 }
             )
-    notes = []
-    if trained_on:
-        notes.append(note_on_training_cases(path.parent, trained_on))
+    notes = notes_on_training_cases(path.parent, cases, trained_on)
     pairs = tuple(entry.pair for entry in entries)
     inputs = Inputs(method_of(path), pairs, tuple(notes))
     return pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs
