@@ -30,7 +30,7 @@ KEPT |= {
 }
 
 #: What `doctor` says before it begins to read cases.
-ANNOUNCED = ("Looking at ", "Measuring ", "Left out, for ")
+ANNOUNCED = ("Looking at ", "Measuring ")
 
 #: Commands that train afterwards, which is not what is tried here.
 TRAINING = ("finetune", "tune")

@@ -146,6 +146,7 @@ class Answer:
     has_predictions: bool
     training_seconds: float  # by nnU-Net's log; 0 if the log does not say
     has_hardness_log: bool  # whether `nnunet-dro suspects` can rank the cases
+    notes: tuple[str, ...]  # sentences on the cases and strata themselves
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -228,6 +229,7 @@ def conclude(  # noqa: PLR0913 - what is known of a training
     length: tuple[int, int],
     trained_with: str,
     batch_size: int,
+    notes: Sequence[str] = (),
 ) -> Answer:
     """Apply the rules to the measurements.
 
@@ -242,6 +244,7 @@ def conclude(  # noqa: PLR0913 - what is known of a training
         length: Number of epochs, and of iterations per epoch.
         trained_with: The name that stands now for the trainer of the training.
         batch_size: Number of cases in a batch.
+        notes: Sentences on the cases and strata themselves.
     """
     is_training = (table["set"] == TRAINING).to_numpy()
     patches = table[is_training].filter(regex=f"^{LOSS}").astype(np.float64)
@@ -281,4 +284,5 @@ def conclude(  # noqa: PLR0913 - what is known of a training
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),
         training_seconds=training_seconds(fold.folder),
         has_hardness_log=any((fold.folder / kind.file).is_file() for kind in (LOSSES, WEIGHTS)),
+        notes=tuple(notes),
     )

@@ -205,10 +205,12 @@ def examine(  # noqa: PLR0913 - the options of the command
     from nnunet_dro.inspection.doctor.model import FinishedModel
 
     model = FinishedModel(inputs, device=device)
-    training, validation = model.cases(report=report)
+    # What is noticed about cases and strata is said with the answer, on the page too.
+    notes: list[str] = []
+    training, validation = model.cases(report=notes.append)
     sets = dict.fromkeys(training, TRAINING) | dict.fromkeys(validation, VALIDATION)
     strata, strata_from = read_strata(
-        inputs.preprocessed, training, validation, table=cases, by=by, report=report
+        inputs.preprocessed, training, validation, table=cases, by=by, report=notes.append
     )
     # An image that cannot be used is named before anything is measured.
     draws_of_images = model.draws_of_images(training, report=report)
@@ -233,6 +235,7 @@ def examine(  # noqa: PLR0913 - the options of the command
         length=model.length,
         trained_with=model.trained_with,
         batch_size=model.batch_size,
+        notes=notes,
     )
     write_files(output, {PAGE_FILE: doctor_html(answer)})
     return answer, output / PAGE_FILE

@@ -82,8 +82,9 @@ class FinishedModel:
         Cases in both are training cases only.
 
         Args:
-            report: Called with a sentence on validation cases that are left out, because the
-                network was trained on them before the folds were changed.
+            report: Called with a sentence on cases that are left out, because the folds were
+                changed: validation cases that the network was trained on before, and training cases
+                that it was not trained on.
         """
         training, validation = ({str(case) for case in cases} for cases in self._split)
         folder = Path(self.trainer.preprocessed_dataset_folder)
@@ -96,7 +97,15 @@ class FinishedModel:
                 f"Left out, for the network was trained on them before {SPLITS_FILE} was changed: "
                 f"{name_some(sorted(seen))}."
             )
-        return sorted(training), sorted(validation - seen)
+
+        # The checkpoints of other trainers do not say what was trained on.
+        unseen = training - self._trained_cases if self._trained_cases else set()
+        if unseen:
+            report(
+                f"Left out, for {SPLITS_FILE} has them in the training part, but the network was "
+                f"not trained on them: {name_some(sorted(unseen))}."
+            )
+        return sorted(training - unseen), sorted(validation - seen)
 
     @property
     def length(self) -> tuple[int, int]:

@@ -104,7 +104,7 @@ def command(answer: Answer) -> str:
 
 
 def _notes(answer: Answer) -> list[Note]:
-    return [Note(sentence) for sentence in WORDS.sentences("notes", answer=answer)]
+    return [*map(Note, answer.notes), *map(Note, WORDS.sentences("notes", answer=answer))]
 
 
 def _numbers_of_cases(answer: Answer) -> tuple[str, str]:

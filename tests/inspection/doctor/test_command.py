@@ -122,15 +122,18 @@ def test_regions_ignore_and_trainers_of_this_package(finished, tmp_path):
     assert answer.trainer == "nnUNetTrainerDRO_2epochs_3iters"
 
 
-def test_validation_cases_that_were_trained_on_before_are_left_out(finished, tmp_path, monkeypatch):
-    before = {"case_01", "case_07", "removed"}
+def test_cases_of_the_wrong_part_after_a_change_of_folds_are_left_out(
+    finished, tmp_path, monkeypatch
+):
+    before = {f"case_{n:02}" for n in (1, 2, 3, 4, 5, 6, 7)} | {"removed"}
     monkeypatch.setattr("nnunet_dro.inspection.doctor.model.trained_cases", lambda state: before)
-    said = []
     folder = finished("2d_small", n_iterations=1)
-    examine(folder, tmp_path, n_patches=1, prediction=False, device="cpu", report=said.append)
+    _, page = examine(folder, tmp_path, n_patches=1, prediction=False, device="cpu")
 
     assert measured(tmp_path).query("set == 'validation'")["case"].tolist() == ["case_00"]
-    assert said[0].endswith("before splits_final.json was changed: case_07.")
+    assert measured(tmp_path)["case"].tolist() == [f"case_{n:02}" for n in (1, 2, 3, 4, 5, 6, 0)]
+    assert "before splits_final.json was changed: case_07." in page.read_text()
+    assert "the network was not trained on them: case_08, case_09." in page.read_text()
 
 
 def test_losses_are_those_of_nnunets_loss_on_nnunets_batches(finished, tmp_path):
