@@ -10,7 +10,7 @@ from nnunet_dro.inspection.doctor.columns import DICE, LOSS
 from nnunet_dro.inspection.doctor.rules import Finding
 from nnunet_dro.inspection.doctor.strata import who_is_hard
 from nnunet_dro.inspection.doctor.words import WORDS, duration
-from nnunet_dro.naming import count, written
+from nnunet_dro.naming import count, share, written
 from nnunet_dro.nnunet.folders import plans_option
 from nnunet_dro.pages.document import Block, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
@@ -120,17 +120,19 @@ def _spread(answer: Answer) -> list[Block]:
     if spread is None:
         return [Prose("No finite loss was measured.")]
 
-    share = written(spread.share_between, ".0%")
     rows = [
         ("Between cases", f"{spread.between:.3f}"),
         ("From patch to patch of a case", written(spread.within, ".3f")),
-        ("Share of the variance of one loss that is between cases", share),
+        (
+            "Share of the variance of one loss that is between cases",
+            written(spread.share_between, ".0%"),
+        ),
     ]
     draws = answer.draws
     if draws is not None:
         effective = f"{draws.effective:.0f} of {answer.diagnosis.n_training}"
         rows.append((f"Effective cases of {answer.trainer}", effective))
-        rows.append(("What goes to the hardest", f"up to {draws.part:.0%} of the draws"))
+        rows.append(("What goes to the hardest", f"up to {share(draws.part)} of the draws"))
     about = (
         "Standard deviations of nnU-Net's loss of augmented patches of the training cases. "
         "Hardness weighted sampling can only find what differs between cases."

@@ -73,13 +73,8 @@ def _outliers(answer: Answer) -> Iterator[Block]:
 def _strata_table(answer: Answer) -> Table:
     """How the cases of each stratum compare with others, and how often they would be drawn."""
 
-    def share_of_cases(stratum: Stratum) -> str:
-        share, _ = answer.share(answer.members(stratum))
-        return points(share)
-
-    def share_of_draws(stratum: Stratum) -> str:
-        _, share = answer.share(answer.members(stratum))
-        return points(share)
+    def shares(stratum: Stratum) -> tuple[float, float]:
+        return answer.share(answer.members(stratum))
 
     columns: list[Any] = [
         (Column("Stratum", "name"), _name),
@@ -94,8 +89,8 @@ def _strata_table(answer: Answer) -> Table:
             n_cases=lambda stratum: stratum.n_validation,
             comparison=lambda stratum: stratum.validation,
         ),
-        (Column("Cases", above="Share, %"), share_of_cases),
-        (Column("Draws", above="Share, %"), share_of_draws),
+        (Column("Cases", above="Share, %"), lambda stratum: points(shares(stratum)[0])),
+        (Column("Draws", above="Share, %"), lambda stratum: points(shares(stratum)[1])),
     ]
     return Table.of("Strata", columns, answer.diagnosis.strata)
 
@@ -159,8 +154,9 @@ def _worst_label(answer: Answer, column: str) -> str:
     compared = [comparison for comparison in comparisons_of_column if comparison is not None]
     if compared:
         return max(compared, key=lambda comparison: comparison.difference).label
+    # A label that no case has counts last: its figure would be empty.
     medians = answer.diagnosis.medians
-    return min(medians, key=lambda label: medians[label])
+    return min(medians, key=lambda label: np.nan_to_num(medians[label], nan=np.inf))
 
 
 def _dice_figure(answer: Answer, column: str, label: str, place: int) -> Markup:
@@ -181,7 +177,8 @@ def _dice_figure(answer: Answer, column: str, label: str, place: int) -> Markup:
         for shade, kind in enumerate((TRAINING, VALIDATION)):
             inside = np.flatnonzero((names == name) & (cases["set"] == kind).to_numpy())
             if np.isfinite(values[inside]).any():
-                title = f"{name}, {kind}"
+                # The end of a long name is cut off.
+                title = f"{kind}: {name}"
                 rows.append(
                     StratumCases.of(
                         shade,

@@ -269,6 +269,16 @@ def test_only_the_cases_of_a_mean_are_counted(tmp_path):
     assert "new (site): 8 validation cases with a mean Dice of organ of 2" in text
 
 
+def test_a_figure_is_of_a_label_with_values_and_names_the_set_first(tmp_path):
+    answer = answer_of(cases(**{"a" * 60: {"training": around(0.9, 12)}}), tmp_path)
+    measured = answer.cases.drop(columns="share")
+    measured.insert(2, "dice_absent", np.nan)
+    page = doctor_html(concluded(answer.fold, measured, answer.strata))
+
+    assert ">training: aaa" in page
+    assert "Dice of other: every case" in page
+
+
 def test_the_page_has_every_rule(tmp_path):
     html = doctor_html(answer_of(TABLES["Nothing fails"], tmp_path))
 
