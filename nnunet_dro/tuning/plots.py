@@ -81,7 +81,7 @@ def _plots(study: optuna.Study, settings: Settings) -> list[_Plot]:
             "History",
             "Every complete trial, and the best value so far.",
             needs="a complete trial",
-            is_possible=bool(complete),
+            is_possible=bool(searched.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))),
             draw=partial(
                 visualization.plot_optimization_history, searched, target_name=objective.text
             ),
@@ -135,7 +135,7 @@ def _plots_of_options(
         _Plot(
             "Options",
             "The objective against each option; darker trials are later.",
-            needs="a complete trial",
+            needs="a complete trial with a value of every option",
             is_possible=bool(complete),
             draw=partial(visualization.plot_slice, inside, target_name=text),
         ),

@@ -66,3 +66,13 @@ def test_page_draws_every_plot_and_asks_for_nothing(settings, open_page):
     wait(page.driver, 30).until(lambda _: any(url.startswith("blob:") for url in page.requests()))
 
     assert page.errors() == []
+
+
+def test_defaults_outside_of_the_ranges_have_a_history(settings):
+    study = optuna.create_study(study_name="made", direction="maximize")
+    attributes = {"values": {}, "trainer": "nnUNetTrainerHWS"}
+    study.add_trial(create_trial(value=0.5, user_attrs=attributes))
+    page = write_page(study, settings, "").read_text(encoding="utf-8")
+
+    assert "History: left out" not in page
+    assert "Options: left out because it needs a complete trial with a value" in page
