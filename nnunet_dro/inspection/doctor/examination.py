@@ -198,8 +198,7 @@ def examine(  # noqa: PLR0913 - the options of the command
     inputs = find_training(folder)
     output = output or inputs.fold.folder
     check_writable(output, name="output", cure="Name another folder.")
-    log = inputs.fold.folder / LOSSES.file
-    _check_patches(n_patches, log)
+    _check_patches(n_patches, inputs.fold.folder)
 
     # nnU-Net takes seconds to import, so wrong options are refused before.
     from nnunet_dro.inspection.doctor.model import FinishedModel
@@ -224,7 +223,7 @@ def examine(  # noqa: PLR0913 - the options of the command
     _measure(model, measurements, sets, settings, progress=progress, report=report)
 
     table = measurements.table(sets)
-    history = None if n_patches else stale_losses(log, training)
+    history = None if n_patches else stale_losses(inputs.fold.folder / LOSSES.file, training)
     answer = conclude(
         inputs.fold,
         table,
@@ -241,9 +240,9 @@ def examine(  # noqa: PLR0913 - the options of the command
     return answer, output / PAGE_FILE
 
 
-def _check_patches(n_patches: int, log: Path) -> None:
+def _check_patches(n_patches: int, fold: Path) -> None:
     """Refuse a number of patches that leaves no losses."""
-    if n_patches < 0 or (n_patches == 0 and not log.is_file()):
+    if n_patches < 0 or (n_patches == 0 and not (fold / LOSSES.file).is_file()):
         raise ValueError(
             "`patches` must be at least 1, or 0 where the training has written hardness.csv, got "
             f"{n_patches}. Measure with --patches 4."
