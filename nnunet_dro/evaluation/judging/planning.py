@@ -95,7 +95,7 @@ def cases_needed(requirement: Requirement, *, n_worse: int = 0) -> int:
         raise refusal(
             "need fewer than a million cases",
             requirement.text,
-            "Ask for less confidence.",
+            "Write a lower confidence, or a bound that is easier to meet.",
         )
     return n_needed
 
