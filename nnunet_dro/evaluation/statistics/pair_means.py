@@ -17,7 +17,7 @@ import numpy as np
 from nnunet_dro.arrays import FloatArray, IndexArray
 
 #: Up to this number of values all their pairs are listed.
-_MOST_LISTED = 250
+_MOST_LISTED = 200
 
 #: Up to this number of values the means are exact. That of more values is the one that is nearest
 #: to where it is after the range of the values was halved so often, which is less than matters.
@@ -26,7 +26,7 @@ _N_HALVINGS = 40
 
 #: So many values stand for all in the first guess, which may be wrong by this share of the pairs.
 _N_IN_GUESS = 64
-_ERROR_OF_GUESS = 0.01
+_ERROR_OF_GUESS = 0.0025
 
 #: The most numbers that are tried to make a bracket small; where few values are equal it takes
 #: three.
@@ -93,10 +93,12 @@ class _Bracket:
         """
         if not self.low < number < self.high:
             return self
+        n_up_to = np.searchsorted(self.ascending, number, side="right")
+        larger = self.ascending[n_up_to:]
         # Ascending numbers are found faster.
-        partners = (2 * number - self.ascending)[::-1]
-        last = np.searchsorted(self.ascending, partners, side="right")[::-1]
-        ends = np.maximum(last, np.arange(len(last)))
+        partners = (2 * number - self.ascending[:n_up_to])[::-1]
+        ends = np.arange(len(self.ascending))
+        ends[:n_up_to] = n_up_to + np.searchsorted(larger, partners, side="right")[::-1]
         if _n_means(ends) >= place:
             return replace(self, high=number, high_ends=ends)
         return replace(self, low=number, low_ends=ends)
@@ -146,7 +148,8 @@ def _all_pairs(n: int) -> tuple[IndexArray, IndexArray]:
 def _brackets(ascending: FloatArray, places: Sequence[int]) -> Iterator[_Bracket]:
     """A bracket for each of some places, as small as it gets."""
     n = len(ascending)
-    thinned = ascending[np.linspace(0, n - 1, _N_IN_GUESS).astype(np.intp)]
+    middles = np.arange(1, 2 * _N_IN_GUESS, 2) * n // (2 * _N_IN_GUESS)
+    thinned = ascending[middles]
     roughly = np.sort(_pair_means(thinned))
     every = _Bracket.of_all(ascending)
 
@@ -172,7 +175,7 @@ def _narrowed(bracket: _Bracket, place: int, guesses: Sequence[float]) -> _Brack
         # Interpolated, and a little to one side, then to the other: the error of interpolation
         # falls faster than the width.
         share = (place - bracket.n_up_to_low) / bracket.n_inside
-        aside = (-1) ** step / 2 ** (3 + step // 2 * 2)
+        aside = (-1) ** step / 2 ** (5 + step // 2 * 2)
         number = bracket.low + (share + aside) * (bracket.high - bracket.low)
         bracket = bracket.narrowed(number, place)
     return bracket
