@@ -70,8 +70,8 @@ def difference_intervals(
     for positions, block, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
         first = block[:, 0]
         second = block[:, 1]
-        before = _statistic_bounds(np.sort(first, axis=1), bounded=is_bounded)
-        after = _statistic_bounds(np.sort(second, axis=1), bounded=is_bounded)
+        before = _percentile_bounds(np.sort(first, axis=1))
+        after = _percentile_bounds(np.sort(second, axis=1))
         differences = {}
         for name, bounds_before in before.items():
             differences[name] = after[name] - bounds_before[:, ::-1]
@@ -186,17 +186,22 @@ def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, Floa
 
     Statistics that have no interval are left out.
     """
+    bounds = _percentile_bounds(ascending)
+    mean = _clipped(mean_by_skewed_t(ascending, tail=TAIL), bounded=bounded, low=0.0)
+    # Distances have no upper limit, but a lower one.
+    has_negative = ascending[:, :1] < 0
+    bounds["mean"] = np.where(has_negative, mean, np.maximum(mean, 0.0))
+    return bounds
+
+
+def _percentile_bounds(ascending: FloatArray) -> dict[str, FloatArray]:
+    """The same of the percentiles, and of what lies between two of them."""
     bounds = {}
     for name, percent in PERCENTILES.items():
         bounds[name] = percentile_bounds(ascending, percent, tail=TAIL)
 
     spread = bounds["p75"] - bounds["p25"][:, ::-1]
     bounds["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
-
-    mean = _clipped(mean_by_skewed_t(ascending, tail=TAIL), bounded=bounded, low=0.0)
-    # Distances have no upper limit, but a lower one.
-    has_negative = ascending[:, :1] < 0
-    bounds["mean"] = np.where(has_negative, mean, np.maximum(mean, 0.0))
     return bounds
 
 
