@@ -13,6 +13,7 @@ from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 
 #: The counts that are sums over the trainings of a method; the others are those of its cases.
@@ -65,18 +66,18 @@ def _count_failures(
         return
 
     values = {metric: compared.ground.align(evaluation.scores, metric)}
-    failures = summarise(
+    samples = samples_of(
         _scores(evaluation, values, compared.ground),
         compared.strata,
-        metrics=[metric],
+        [metric],
         patient_of_case=compared.patient_of_case,
         patient_score=compared.patient_score,
-        failure=failure,
-        n_resamples=0,
+        failure=Failure.of(failure),
     )
     is_metric = table["metric"] == metric
-    for name in ("n_failed", "failure_high"):
-        table.loc[is_metric, name] = failures[name].to_numpy()
+    table.loc[is_metric, "n_failed"] = [sample.counts["n_failed"] for sample in samples]
+    # That of the values that are filled in is no bound of these.
+    table.loc[is_metric, "failure_high"] = np.nan
 
 
 def _values_of_all(compared: Compared) -> dict[str, dict[str, FloatArray]]:

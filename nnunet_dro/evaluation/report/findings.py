@@ -200,14 +200,11 @@ def _worst_rows(worst: pd.DataFrame, metric: Metric) -> pd.DataFrame:
 def _gaps_by_chance(evaluation: Evaluation, metric: Metric) -> Mapping[tuple[str, str], ChanceGap]:
     """What random strata would show by a metric; see `chance_gaps`."""
     options = evaluation.options
-    patient_of_row = None
-    if evaluation.patient_of_case is not None:
-        patient_of_row, _ = evaluation.patient_numbers(evaluation.scores["case"].tolist())
     samples = samples_of(
         evaluation.scores,
         evaluation.stratum_of_case,
         [metric.name],
-        patient_of_row=patient_of_row,
+        patient_of_case=evaluation.patient_of_case,
         patient_score=options.patient_score,
         failure=Failure.of(options.failure or DEFAULT_FAILURE),
     )

@@ -28,11 +28,14 @@ def samples_of(
     strata: "Mapping[str, pd.Series[str]] | None",
     metrics: Sequence[str],
     *,
-    patient_of_row: IndexArray | None,
+    patient_of_case: "pd.Series[str] | None" = None,
     patient_score: PatientScore = PatientScore.MEAN,
     failure: Failure,
 ) -> Iterator[Sample]:
     """The samples of the table, in its order; see `summarise`."""
+    patient_of_row = None
+    if patient_of_case is not None:
+        patient_of_row = pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
     cases: list[str] = scores["case"].unique().tolist()
     if not strata:
         strata = {ALL: pd.Series(ALL, index=cases)}

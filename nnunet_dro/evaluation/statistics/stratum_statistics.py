@@ -135,16 +135,12 @@ def summarise(
         [{'stratum': 'A', 'n': 2, 'mean': 0.625}, {'stratum': 'B', 'n': 1, 'mean': 1.0}]
     """
     _check_scores(scores, metrics)
-    patient_of_row = None
-    if patient_of_case is not None:
-        patients = patient_of_case.reindex(pd.Index(scores["case"]))
-        patient_of_row = pd.factorize(patients)[0]
     samples = list(
         samples_of(
             scores,
             strata,
             metrics,
-            patient_of_row=patient_of_row,
+            patient_of_case=patient_of_case,
             patient_score=patient_score,
             failure=Failure.of(failure),
         )
@@ -154,7 +150,7 @@ def summarise(
         {**sample.key, **describe(sample.values), **sample.counts} for sample in samples
     ]
     counts = list(COUNTS)
-    if patient_of_row is not None:
+    if patient_of_case is not None:
         counts.insert(1, "n_patients")
     columns = ["attribute", "stratum", "label", "metric", *counts, *STATISTICS]
     table: pd.DataFrame = pd.DataFrame(rows, columns=columns)
