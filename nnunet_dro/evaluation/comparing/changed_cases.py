@@ -62,8 +62,10 @@ def _most_changed(
         differences = after[:, column] - before[:, column]
         gains = METRICS[metric].sign * differences
         # A stable sort keeps the first of equal changes first.
-        better = [i for i in np.argsort(-gains, kind="stable") if gains[i] > 0]
-        worse = [i for i in np.argsort(gains, kind="stable") if gains[i] < 0]
+        best_first = np.argsort(-gains, kind="stable")
+        worst_first = np.argsort(gains, kind="stable")
+        better = best_first[gains[best_first] > 0]
+        worse = worst_first[gains[worst_first] < 0]
 
         for i in (*better[:N_CHANGED], *worse[:N_CHANGED]):
             row = {
