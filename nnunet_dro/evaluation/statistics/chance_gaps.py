@@ -20,6 +20,7 @@ from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import PERCENTILES, enough_cases
 from nnunet_dro.evaluation.statistics.samples import Sample
+from nnunet_dro.evaluation.statistics.stratum_statistics import percentile
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 
 OrderArray = npt.NDArray[np.int32]
@@ -161,7 +162,8 @@ def _gaps(
     else:
         strata = np.split(divided, ends[:-1], axis=1)
         percent = PERCENTILES[statistic]
-        statistics = np.array([np.percentile(stratum, percent, axis=1) for stratum in strata])
+        ascending = [np.sort(stratum, axis=1) for stratum in strata]
+        statistics = np.array([percentile(stratum, percent) for stratum in ascending])
 
     goodness = np.asarray(metric.goodness(statistics))
     if reference is None:

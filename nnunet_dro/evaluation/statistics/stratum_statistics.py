@@ -49,7 +49,7 @@ def describe(values: FloatArray) -> dict[str, float]:
     if not len(defined):
         return counts | dict.fromkeys(STATISTICS, float("nan"))
 
-    statistics = {name: _percentile(defined, percent) for name, percent in PERCENTILES.items()}
+    statistics = {name: float(percentile(defined, p)) for name, p in PERCENTILES.items()}
     statistics["iqr"] = statistics["p75"] - statistics["p25"]
     statistics["mean"] = float(defined.mean())
     statistics["std"] = float("nan")
@@ -60,13 +60,16 @@ def describe(values: FloatArray) -> dict[str, float]:
     return counts | {name: statistics[name] for name in STATISTICS}
 
 
-def _percentile(ascending: FloatArray, percent: float) -> float:
-    """As numpy.percentile, which takes a hundred times as long for few values."""
-    last = len(ascending) - 1
+def percentile(ascending: FloatArray, percent: float) -> FloatArray:
+    """As numpy.percentile of ascending values, shape (..., n).
+
+    With sorting, it takes a quarter of the time, and a hundredth for few values.
+    """
+    last = ascending.shape[-1] - 1
     place = last * (percent / 100)
     below = int(place)
-    low = float(ascending[below])
-    high = float(ascending[min(below + 1, last)])
+    low = ascending.T[below]
+    high = ascending.T[min(below + 1, last)]
 
     # From the nearer end: then the result never lies beyond the other one.
     share = place - below
