@@ -10,7 +10,8 @@ pair, and their median.
 - HD95 and NSD of a case of 512 x 512 x 400 voxels and 20 labels, which a worker scores.
 
     git worktree add --detach /tmp/before COMMIT
-    python benchmarks/footprint.py /tmp/before [--cases N] [--pairs N] [--out FILE]
+    python benchmarks/footprint.py /tmp/before [--cases N] [--labels N] [--pairs N] [--many]
+        [--out FILE]
 """
 
 import argparse
@@ -33,7 +34,6 @@ from rich.table import Table
 HERE = Path(__file__).parents[1]
 SMALL = Kind("small", (48, 44, 40), (1.0, 1.0, 1.0), 2, 61)
 LARGE = replace(KINDS[1], n_cases=1)
-N_LABELS = 100
 N_STRATA = (20, 40)
 
 #: `evaluate` after reading, of as many cases and labels, by the build's own `scale.py`.
@@ -56,41 +56,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path, help="The other build: a folder with nnunet_dro.")
     parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--labels", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=3, help="How often either build runs.")
+    parser.add_argument("--many", action="store_true", help="Only what has many cases.")
     parser.add_argument("--out", type=Path, default=HERE / "benchmarks/results/footprint.json")
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as scratch:
-        commands = made_commands(Path(scratch), arguments.cases)
+        size = scale.Size(arguments.cases, arguments.labels, N_STRATA)
+        commands = many_cases(Path(scratch), size)
+        if not arguments.many:
+            commands |= label_maps(Path(scratch))
         rows = []
         for name, command in commands.items():
             rows.append(compared(name, command, arguments.before.absolute(), arguments.pairs))
 
     show(rows)
-    content = {"cases": arguments.cases, "labels": N_LABELS, "rows": rows}
+    content = {"cases": arguments.cases, "labels": arguments.labels, "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def made_commands(scratch: Path, n_cases: int) -> dict[str, list[str]]:
-    """What is measured, by name, once the folders that it reads are there."""
-    size = scale.Size(n_cases, N_LABELS, N_STRATA)
+def many_cases(scratch: Path, size: scale.Size) -> dict[str, list[str]]:
+    """The commands on made-up scores, by name, once the folders that they read are there."""
     for seed, name in enumerate(("baseline", "method")):
         scale.apart(scale.write_evaluation, size, seed, scratch / name)
+
+    both = [f"a={scratch / 'baseline'}", f"b={scratch / 'method'}"]
+    out = ["--overwrite", "-o", str(scratch / "out")]
+    sizes = {"n_cases": size.n_cases, "n_labels": size.n_labels, "n_strata": size.n_strata}
+    return {
+        "evaluate, after reading": ["-c", AFTER_READING.format(**sizes)],
+        "compare": ["-m", "nnunet_dro.cli", "compare", *both, *out],
+    }
+
+
+def label_maps(scratch: Path) -> dict[str, list[str]]:
+    """The commands on label maps; as `many_cases`."""
     for kind in (SMALL, LARGE):
         # The peak memory of a command is no less than that of this process when it starts it.
         make = partial(make_label_maps, rng=np.random.default_rng(0))
         scale.apart(make, kind, scratch / kind.name)
 
-    program = ["-m", "nnunet_dro.cli"]
-    out = ["--overwrite", "-o", str(scratch / "out")]
-    both = [f"a={scratch / 'baseline'}", f"b={scratch / 'method'}"]
     maps = [str(scratch / "small" / which) for which in ("reference", "prediction")]
-    after_reading = AFTER_READING.format(n_cases=n_cases, n_labels=N_LABELS, n_strata=N_STRATA)
+    out = ["--overwrite", "-o", str(scratch / "out")]
     return {
-        "evaluate, 61 small volumes": [*program, "evaluate", *maps, *out],
+        "evaluate, 61 small volumes": ["-m", "nnunet_dro.cli", "evaluate", *maps, *out],
         "HD95 and NSD of a case": ["-c", OF_A_CASE.format(folder=str(scratch / LARGE.name))],
-        "evaluate, after reading": ["-c", after_reading],
-        "compare": [*program, "compare", *both, *out],
     }
 
 
