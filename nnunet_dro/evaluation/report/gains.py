@@ -195,7 +195,9 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
                 findings.append(_finding(loss, f"loses most by {metric.title}"))
 
         sentences = [say("summary", of=summaries[0])]
-        sentences.append(say("intervals", of=chain(*(of.by_statistic for of in summaries))))
+        sentences.append(
+            say("intervals", of=chain(*(summary.by_statistic for summary in summaries)))
+        )
         sentences += margin_sentences(rows, comparison)
         sentences += requirement_sentences(comparison, method)
         # Losses that are clear or large go before any gain.
