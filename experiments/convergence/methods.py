@@ -18,12 +18,7 @@ METHODS = {
     DEFAULT: "nnUNetTrainerDRO",
     # The default of version 0.3.
     "DRO_earned": "nnUNetTrainerDRO_earned0.5",
-    # Importance weights, which come with the draws of an earned share. Judged as follows: they cost
-    # (or gain) if the interval of the difference to that share without them, for the rare at the
-    # end, lies below (or above) 0, else this is open; and whether the rule for the default passes.
-    # Our guess before any training: on phantoms the rare gain about 5 points against plain
-    # training, less than without weights (whose 8.7 are known), and the rule fails on the way; on
-    # nuclei they gain about 3, the difference to an earned share is open, and the rule passes.
+    # Importance weights, which come with the draws of an earned share.
     "DRO_earned_IS": "nnUNetTrainerDRO_IS",
     "DRO_explore0.3": "nnUNetTrainerDRO_share0.5_explore0.3",
     "cvar0.1": "nnUNetTrainerHWS_cvar0.1",
