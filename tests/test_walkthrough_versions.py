@@ -70,7 +70,7 @@ def test_new_failures_are_the_first_line_and_stop_the_release(job):
     first = " ".join(results["comparison"].stdout.split())
 
     assert first.startswith(
-        "Failures (Dice < 50 %), old → new: tumour 0 → 7 of 14 patients (7 new, 0 recovered, exact "
+        "Failures (Dice < 50 %), old → new: tumour from 0 to 7 of 14 patients (7 new, 0 recovered, exact "
         "McNemar p = 0.016): patient_00, patient_01, patient_02, patient_03, patient_04, "
         "patient_05, patient_06."
     )
@@ -78,7 +78,7 @@ def test_new_failures_are_the_first_line_and_stop_the_release(job):
     assert results["comparison"].exit_code == 3
 
     page = (root / "out" / "comparison" / "report.html").read_text(encoding="utf-8")
-    assert page.index("0 → 7 of 14") < page.index("<h2>What changed")
+    assert page.index("from 0 to 7 of 14") < page.index("<h2>What changed")
 
     failures = read_csv(root / "out" / "comparison" / "failures.csv")
     of_all = failures[failures["attribute"] == "all"]

@@ -186,14 +186,14 @@ MUTATIONS = {
         Mutation("IQR", f"{STATISTICS}:describe", '["p25"]', '["median"]', "iqr of"),
         Mutation(
             "percentiles, their place",
-            f"{STATISTICS}:_percentile",
+            f"{STATISTICS}:percentile",
             "percent / 100",
             "percent / 105",
             "p5 of",
         ),
         Mutation(
             "percentiles, interpolation",
-            f"{STATISTICS}:_percentile",
+            f"{STATISTICS}:percentile",
             "return low + (high - low) * share",
             "return low",
             "p5 of 0.2, 0.4, 0.6 and 1",
@@ -242,7 +242,7 @@ MUTATIONS = {
         ),
         Mutation(
             "interval of the IQR",
-            f"{INTERVALS}:_statistic_bounds",
+            f"{INTERVALS}:_percentile_bounds",
             'bounds["p25"][:, ::-1]',
             'bounds["p25"]',
             "iqr_low of",
