@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nnunet_dro.evaluation.report.formatting import p_value, quantity
-from nnunet_dro.naming import count, group_name, label_words, name_some, share
+from nnunet_dro.naming import group_name
 from nnunet_dro.pages.words import Words
 
 
@@ -30,12 +30,8 @@ def title(row: Mapping[Any, Any]) -> str:
 WORDS = Words(
     Path(__file__).parent / "assets" / "words.jinja",
     {
-        "count": count,
-        "label_words": label_words,
         "p_value": p_value,
         "quantity": quantity,
-        "share": share,
-        "some": name_some,
         "title": title,
     },
 )

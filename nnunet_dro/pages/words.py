@@ -6,7 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from nnunet_dro.naming import count, label_words, name_some, share
 from nnunet_dro.pages.html import page_environment
+
+#: What every template may use.
+_NAMES = {"count": count, "label_words": label_words, "name_some": name_some, "share": share}
 
 
 @dataclass(frozen=True)
@@ -18,13 +22,14 @@ class Words:
     """
 
     template: Path
-    #: What the template may use beside the values that a macro is given: functions and constants.
+    #: What else the template may use beside the values that a macro is given: functions and
+    #: constants.
     names: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def _macros(self) -> Any:
         environment = page_environment(self.template.parent).overlay(autoescape=False)
-        template = environment.get_template(self.template.name, globals=dict(self.names))
+        template = environment.get_template(self.template.name, globals=_NAMES | dict(self.names))
         return template.module
 
     def _paragraphs(self, macro: str, values: Mapping[str, Any]) -> list[str]:

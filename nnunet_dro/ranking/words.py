@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from nnunet_dro.evaluation.report.formatting import attribute_title
-from nnunet_dro.naming import count, label_words, name_some, share
+from nnunet_dro.naming import name_some
 from nnunet_dro.pages.words import Words
 from nnunet_dro.ranking.ranks import TITLES
 
@@ -26,10 +26,7 @@ WORDS = Words(
         "MOST_NAMES": _MOST_NAMES,
         "TITLES": TITLES,
         "attribute_title": attribute_title,
-        "count": count,
         "first_teams": first_teams,
-        "label_words": label_words,
-        "share": share,
         "some": partial(name_some, at_most=_MOST_NAMES),
     },
 )

@@ -2,12 +2,7 @@
 
 from pathlib import Path
 
-from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.naming import count, name_some
 from nnunet_dro.pages.words import Words
 
 #: Says values, by the name of a macro and what it is about, each sentence by itself.
-sentences = Words(
-    Path(__file__).with_name("words.jinja"),
-    {"METRICS": METRICS, "count": count, "name_some": name_some},
-).sentences
+sentences = Words(Path(__file__).with_name("words.jinja")).sentences

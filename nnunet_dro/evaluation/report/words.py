@@ -7,7 +7,6 @@ from nnunet_dro.evaluation.report import formatting
 from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, n_units, unit_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count, label_words, name_some, share
 from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.words import Words
 
@@ -17,14 +16,10 @@ _WORDS = Words(
         "FEW": FEW,
         "FOOTNOTES": FOOTNOTES,
         "STATISTICS": STATISTICS,
-        "count": count,
         "counted_units": counted_units,
         "fmt": formatting,
-        "label_words": label_words,
         "n_units": n_units,
-        "name_some": name_some,
         "notable": notable,
-        "share": share,
         "unit_of": unit_of,
     },
 )

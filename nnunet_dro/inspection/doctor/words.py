@@ -7,7 +7,7 @@ from nnunet_dro.inspection.doctor import comparisons, rules
 from nnunet_dro.inspection.doctor.answer import CLEARLY_MORE
 from nnunet_dro.inspection.doctor.comparisons import GroupComparison
 from nnunet_dro.inspection.doctor.explanation import EXPLAINED, FEWEST_EXPLAINED
-from nnunet_dro.naming import count, name_some, share, written
+from nnunet_dro.naming import written
 from nnunet_dro.pages.words import Words
 from nnunet_dro.trainers.options import trainer_told_by
 
@@ -49,14 +49,11 @@ WORDS = Words(
         "SUSPICION": comparisons.SUSPICION,
         "Finding": rules.Finding,
         "State": comparisons.State,
-        "count": count,
         "duration": duration,
         "is_known": math.isfinite,
-        "name_some": name_some,
         "points": points,
         "probability": probability,
         "rules": rules,
-        "share": share,
         "trainer_told_by": trainer_told_by,
     },
 )

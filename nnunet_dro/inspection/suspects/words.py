@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from nnunet_dro.inspection.suspects.ranking import DICE, FEW, LOSS, WEIGHT
-from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE
 from nnunet_dro.pages.words import Words
 
@@ -19,7 +18,5 @@ WORDS = Words(
         "LOSS": LOSS,
         "SPLITS_FILE": SPLITS_FILE,
         "WEIGHT": WEIGHT,
-        "count": count,
-        "name_some": name_some,
     },
 )
