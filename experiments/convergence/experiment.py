@@ -71,7 +71,6 @@ REAL = {
 SECTIONS = {
     "-long": "convergence",
     "-longest": "convergence",
-    "-tail": "convergence",
     "-eroded-dilated": "convergence-eroded",
     "-eroded-few": "convergence-eroded",
     "-eroded-many": "convergence-eroded",
