@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.convergence.methods import METHODS, PLAIN
+from experiments.convergence.methods import DOUBLE_BATCH, METHODS, PLAIN
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table
 from experiments.convergence.pictures import CAMERAS, HC18, ISIC, strata_of_pictures
 from experiments.convergence.questions import (
@@ -23,7 +23,7 @@ from experiments.convergence.questions import (
     tail,
 )
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
-from experiments.convergence.training import Run, make_run, moments
+from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
 from experiments.nnunet_runs.data import MINUTES_AROUND
@@ -95,7 +95,8 @@ def _runs(kind: str, options: Options) -> list[Mapping[str, Run]]:
     plain = () if options.add else (PLAIN,)
 
     def run(method: str, seed: int) -> Run:
-        return Run(METHODS[method].format(by=asked.data.by), seed, asked.iterations)
+        run_type = DoubleBatchRun if method in DOUBLE_BATCH else Run
+        return run_type(METHODS[method].format(by=asked.data.by), seed, asked.iterations)
 
     return [options.runs_of(run, list(dict.fromkeys((*plain, *options.methods))))]
 
@@ -147,7 +148,7 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         scores,
         asked.roles,
         asked.n_train,
-        batch_size=asked.data.network.batch_size,
+        batch_size=asked.batch_size,
     )
     regrouped = None
     if any(asked.regrouped):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments.convergence.methods import LATE, PLAIN, PLAIN_GPU, TOLD
+from experiments.convergence.methods import DOUBLE_BATCH, LATE, PLAIN, PLAIN_GPU, TOLD
 from experiments.convergence.training import QUICK
 from experiments.curves.results import Roles
 from experiments.datasets.division import FOLDS
@@ -83,6 +83,10 @@ class Question:
             label=label,
             plain_elsewhere=dict.fromkeys(self.on_a_gpu, PLAIN_GPU),
         )
+
+    def batch_size(self, method: str) -> int:
+        """Cases, or slices, in a batch of a method."""
+        return self.data.network.batch_size * (2 if method in DOUBLE_BATCH else 1)
 
     @property
     def wrong_labels(self) -> bool:

@@ -42,6 +42,13 @@ class Run:
     iterations: int  # Length of the training, a multiple of `EPOCH` or `QUICK`.
 
 
+@dataclass(frozen=True)
+class DoubleBatchRun(Run):
+    """One training with twice as many cases in a batch."""
+
+    double_batch: bool = True  # So that its settings are not those of another.
+
+
 def moments(iterations: int, settling: float) -> list[int]:
     """Iterations to test after.
 
@@ -94,11 +101,14 @@ def _in_a_process(
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
 
+    configuration = runs.data.network.configuration
+    if isinstance(run, DoubleBatchRun):
+        configuration = runs.data.network.double_batch
     n_epochs = max(1, run.iterations // EPOCH)
     n_iterations = min(EPOCH, run.iterations)
     task = Task(
         dataset=runs.data.dataset,
-        configuration=runs.data.network.configuration,
+        configuration=configuration,
         by=runs.data.by,
         trainer=f"{run.trainer}_{n_epochs}epochs_{n_iterations}iters",
         iterations=run.iterations,

@@ -1,6 +1,6 @@
 """Dice against iterations as a picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import pandas as pd
@@ -20,20 +20,21 @@ def draw_curves(
     n_train: Mapping[str, int],
     *,
     cases: str = "cases",
-    batch_size: int = 0,
+    batch_size: Callable[[str], int] | None = None,
 ) -> Figure:
     """Mean Dice against iterations.
 
     There is a panel per stratum with a line per method, and thin ones for the seeds of few methods.
     Titles have the number of training cases of a stratum, which are called ``cases``. If the
-    patches of an iteration are given, there are panels of the rare strata against their patches,
-    too, and the axes are logarithmic.
+    cases in a batch of each method are given, there are panels of the rare strata against their
+    patches, too, and the axes are logarithmic.
     """
     if roles.label is not None:
         scores = scores[scores["label"] == roles.label]
     panels = [(stratum, "iteration", "iterations") for stratum in roles.strata]
-    if batch_size:
-        scores = scores.assign(patches=scores["iteration"] * batch_size * scores["share"])
+    if batch_size is not None:
+        drawn = scores["iteration"] * scores["method"].map(batch_size)
+        scores = scores.assign(patches=drawn * scores["share"])
         panels += [(stratum, "patches", f"patches of {stratum}") for stratum in roles.rare]
 
     n_rows = 2 if len(panels) > 5 else 1
@@ -44,7 +45,7 @@ def draw_curves(
         _draw_lines(axes, scores[scores["stratum"] == stratum], along, plain=roles.plain)
         axes.set_title(f"{stratum}: {n_train[stratum]} training {cases}", fontsize=9)
         axes.set_xlabel(words)
-        if batch_size:
+        if batch_size is not None:
             axes.set_xscale("log", base=2)
     for axes in all_axes[len(panels) :]:
         axes.set_visible(False)

@@ -33,8 +33,13 @@ class Network:
         """The configuration that is trained."""
         return f"{self.parent}_small"
 
+    @property
+    def double_batch(self) -> str:
+        """The same configuration, with twice as many cases in a batch."""
+        return f"{self.configuration}_double_batch"
+
     def small_plans(self, plans: dict[str, Any]) -> dict[str, Any]:
-        """nnU-Net's plans with the configuration that is trained.
+        """nnU-Net's plans with the configurations that are trained.
 
         Its network is a small one, and what it does not say it inherits from the parent.
         """
@@ -57,6 +62,11 @@ class Network:
             }
         kwargs["n_conv_per_stage"] = [self.n_convolutions] * kwargs["n_stages"]
         kwargs["n_conv_per_stage_decoder"] = [self.n_convolutions] * (kwargs["n_stages"] - 1)
+
+        small["configurations"][self.double_batch] = {
+            "inherits_from": self.configuration,
+            "batch_size": 2 * self.batch_size,
+        }
         return small
 
 

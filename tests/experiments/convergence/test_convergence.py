@@ -1,12 +1,14 @@
 import json
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.__main__ import main
-from experiments.convergence.experiment import QUESTIONS, REAL
+from experiments.convergence import training
+from experiments.convergence.experiment import EXPERIMENTS, QUESTIONS, REAL
 from experiments.convergence.page import methods_by_statistic, page_text, percentiles_table, verdict
 from experiments.convergence.questions import ALL_LABELS, nuclei, phantoms
 from experiments.convergence.training import moments
@@ -18,6 +20,7 @@ from experiments.curves.results import (
     mean_of_rare,
     scores_of,
 )
+from experiments.record import Options
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
@@ -124,6 +127,28 @@ def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     assert (
         "In the last quarter, the Dice of plain training for the cerebellum rose by 0.0 (" in page
     )
+
+
+def test_twice_the_batch_has_a_configuration_of_its_own(tmp_path, monkeypatch):
+    tasks = []
+
+    def keep_task(words, **_):
+        tasks.append(json.loads(words[-1]))
+        Path(tasks[-1]["to"]).write_text("{}")
+
+    monkeypatch.setattr(training, "run_command", keep_task)
+    monkeypatch.setattr(training.SeedRuns, "prepare", lambda runs: None)
+    monkeypatch.setattr(training, "_add_to_cases", lambda *_: None)
+    experiment = EXPERIMENTS["convergence"]
+    options = Options(True, (0,), ("plain_batch2",), data=tmp_path, work=tmp_path)
+    (runs,) = experiment.runs(options)
+    for name, run in runs.items():
+        experiment.make(options, name, run)
+
+    assert [task["configuration"] for task in tasks] == [
+        "3d_fullres_small",
+        "3d_fullres_small_double_batch",
+    ]
 
 
 @pytest.mark.slow

@@ -161,6 +161,10 @@ def test_small_configuration_inherits_from_the_planned_one():
     assert kwargs["features_per_stage"] == [8, 16, 32]
     assert (kwargs["n_conv_per_stage"], kwargs["n_conv_per_stage_decoder"]) == ([1, 1, 1], [1, 1])
     assert plans["plans_name"] == PLANS_NAME
+    assert plans["configurations"][Network().double_batch] == {
+        "inherits_from": CONFIGURATION,
+        "batch_size": 8,
+    }
     assert "3d_fullres_small" not in PLANS["configurations"], "the plans given stay as they are"
 
     plans = Network(features=(4, 8), n_convolutions=2).small_plans(PLANS)
