@@ -140,7 +140,8 @@ def _added(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 def read_log(path: Path, kind: LogKind) -> EpochLog:
     """Read a log.
 
-    An incomplete last line is left out, and of an entry that is duplicated, the last one counts.
+    A last line or epoch that was cut off is left out, and of an entry that is duplicated, the last
+    one counts.
     """
     complete, _, _ = path.read_bytes().rpartition(b"\n")
     columns: dict[Any, Any] = {
@@ -172,7 +173,18 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
             f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. Wait until "
             "the training has finished an epoch."
         )
-    return _arranged(rows, path, kind)
+    return _arranged(_whole_epochs(rows), path, kind)
+
+
+def _whole_epochs(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those of a last epoch that was cut off, as it is if a training is killed.
+
+    Cases are in the same order in every epoch, so a whole one has the last case of the one before.
+    """
+    is_last = rows["epoch"] == rows["epoch"].max()
+    before = rows[~is_last]
+    is_whole = rows["case"][is_last].isin(before["case"].tail(1)).any()
+    return rows if is_whole or before.empty else before
 
 
 def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:

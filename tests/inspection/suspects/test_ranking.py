@@ -155,13 +155,15 @@ def test_reads_what_the_weights_log_writes(tmp_path):
 
 
 @pytest.mark.parametrize("file", LOGS)
-@pytest.mark.parametrize("tail", ["9", "9,x", "9,x,0.5,", '9,"x, y', "9,x,0.51,0.1,3"])
-def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, file, tail):
+@pytest.mark.parametrize(
+    "tail", ["9", "9,x", "9,x,0.5,", '9,"x, y', "9,x,1,1,3", "{row}", "{row}9"]
+)
+def test_a_last_line_or_epoch_that_was_cut_off_is_left_out(tmp_path, file, tail):
     folder = fold_folder(tmp_path)
     path = write_log(folder, file, ranked(file, ["x", "y"]))
     whole, _ = read_logs(folder)
     with path.open("a") as out:
-        out.write(tail)
+        out.write(tail.format(row="9,x" + ",1" * (len(HEADS[file]) - 2) + "\n"))
 
     read, _ = read_logs(folder)
 
