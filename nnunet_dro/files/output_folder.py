@@ -105,8 +105,17 @@ def check_writable(
         raise NotADirectoryError(
             f"`{name}` must be a folder, got the file {str(existing)!r}. {cure}"
         )
-    if not os.access(existing, os.W_OK):
+    if not _takes_files(existing):
         raise PermissionError(f"`{name}` must be writable, got {str(existing)!r}. {cure}")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether files can be made in a folder, found by trying: root has the right to in /proc."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def check_new_file(
@@ -130,7 +139,7 @@ def check_new_file(
             f"`{name}` must be in an existing folder, got {str(path)!r}. Make the folder, or name "
             "another."
         )
-    if not os.access(folder, os.W_OK):
+    if not _takes_files(folder):
         raise PermissionError(
             f"`{name}` must be in a folder that is writable, got {str(path)!r}. Name a file in "
             "another folder."

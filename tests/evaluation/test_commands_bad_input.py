@@ -1,6 +1,5 @@
 """Bad input: one line that names the file or case and the cure, exit code 2, and nothing written."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +142,6 @@ def test_folder_without_permission_is_refused_in_one_line(study, monkeypatch):
         return iterdir(path)
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.W_OK)
     made.check_refused(made.run_evaluate(study), study, "Permission denied", study / "reference")
 
 

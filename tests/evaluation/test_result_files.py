@@ -160,7 +160,7 @@ def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path,
 
 
 def test_output_without_permission_is_refused_before_reading(study, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr("nnunet_dro.files.output_folder._takes_files", lambda _: False)
     (study / "prediction" / "case_00.nii.gz").write_text("no label map")
     made.check_refused(made.run_evaluate(study), study, study, "writable", "another folder")
 

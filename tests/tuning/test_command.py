@@ -49,7 +49,7 @@ def test_variables_of_nnunet_must_be_set(tune, monkeypatch, variable):
 
 
 def test_results_that_cannot_be_written_are_told_before(fake, tune, monkeypatch):
-    monkeypatch.setattr("nnunet_dro.files.output_folder.os.access", lambda *_: False)
+    monkeypatch.setattr("nnunet_dro.files.output_folder._takes_files", lambda _: False)
     refused(tune(*BETA, code=2), "`nnUNet_results` must be writable")
     (fake.root / "results").rmdir()
     (fake.root / "results").write_text("a file")

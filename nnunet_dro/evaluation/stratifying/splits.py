@@ -21,7 +21,7 @@ from nnunet_dro.evaluation.stratifying.stratify import (
 )
 from nnunet_dro.files.case_table import read_cases
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.files.output_folder import replacing
+from nnunet_dro.files.output_folder import check_writable, replacing
 from nnunet_dro.naming import count, group_name, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
@@ -327,6 +327,7 @@ def write_splits(
             )
         )
 
+    check_writable(path.parent, name="output", cure="Name a file in another folder.")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         # In ASCII, because nnU-Net reads the file in the encoding of the locale.

@@ -2,6 +2,7 @@ import json
 import re
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -268,6 +269,8 @@ def test_file_that_is_there_is_replaced_by_force_only(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     with pytest.raises(ValueError, match="must be a file, got the folder"):
         write_splits([], tmp_path, force=True)
+    with pytest.raises(PermissionError, match=r"must be writable, .* another folder"):
+        write_splits([], Path("/proc/splits.json"))
 
 
 def test_a_patient_with_two_spellings_is_noted(raw, tmp_path):

@@ -179,7 +179,7 @@ def test_what_ranks_is_checked_in_python_too(nowhere, monkeypatch):
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     (nowhere / "file").touch()
     refused(suspects(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
-    monkeypatch.setattr("nnunet_dro.files.output_folder.os.access", lambda *_: False)
+    monkeypatch.setattr("nnunet_dro.files.output_folder._takes_files", lambda _: False)
     refused(suspects(folder), folder, "must be writable")
 
 
