@@ -187,22 +187,24 @@ def numbers_in_picture(file: Path) -> str:
 def wrong_in(text: str, page: str, evidence: dict[str, Any]) -> list[str]:
     """What is wrong with the numbers in the sentences of a page, a line each.
 
-    Every phrase must be on the page, with numbers that are those of its source. In paragraphs that
-    link to a page of results, or everywhere with ``whole``, no number may stand outside of the
-    phrases and the ``settings``.
+    Every phrase and every one of the ``settings`` must be on the page, and the numbers of a phrase
+    those of its source. In paragraphs that link to a page of results, or everywhere with ``whole``,
+    no number may stand outside of both.
     """
     about = evidence["page"][page]
     phrases = about.get("phrases", [])
+    listed = [phrase for phrase, _ in phrases] + about.get("settings", [])
     blocks = _blocks(text)
-    wrong = []
+    wrong = [
+        f"{page}: {phrase!r} is not on the page"
+        for phrase in listed
+        if not any(phrase in block for block in blocks)
+    ]
     for phrase, source in phrases:
-        if not any(phrase in block for block in blocks):
-            wrong.append(f"{page}: {phrase!r} is not on the page")
-        elif not proved(phrase, source):
+        if not proved(phrase, source):
             wrong.append(f"{page}: {phrase!r}, but {values(source)} in {source}")
 
     # A long phrase may have a short one inside of it.
-    listed = [phrase for phrase, _ in phrases] + about.get("settings", [])
     listed.sort(key=len, reverse=True)
     for block in blocks:
         if about.get("whole") or "results/" in block:
