@@ -59,7 +59,7 @@ class RareImages:
     def ordinary(self) -> pd.DataFrame:
         """As many rows of the other cases, evenly spaced among those that look like most."""
         others = self.table.iloc[len(self.rarest) :]
-        common = others.iloc[len(others) // 2 :]
+        common = others.tail(max(N_SHOWN, len(others) - len(others) // 2))
         places = np.linspace(0, len(common) - 1, min(N_SHOWN, len(common)))
         return common.iloc[np.unique(places.round().astype(int))]
 

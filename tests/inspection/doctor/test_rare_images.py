@@ -8,6 +8,7 @@ import pytest
 from nnunetv2.training.dataloading.nnunet_dataset import nnUNetDatasetBlosc2
 from PIL import Image
 
+from nnunet_dro.inspection.doctor.rare_images import RareImages
 from tests.commands import done, refused, run
 
 CASES = [f"case_{i:02d}" for i in range(30)]
@@ -78,6 +79,17 @@ def test_the_images_of_a_rare_scanner_are_named_with_a_picture(dataset):
 
     with Image.open(dataset / "plans_2d_rarity.png") as picture:
         assert picture.width > picture.height > 300
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(9, [6, 7, 8]), (14, [8, 9, 10, 11, 12, 13]), (28, [17, 19, 21, 23, 25, 27])],
+)
+def test_six_ordinary_images_are_shown_if_there_are_so_many(n, expected):
+    images = RareImages(None, pd.DataFrame({"case": range(n)}))
+
+    assert images.rarest["case"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert images.ordinary["case"].tolist() == expected
 
 
 def test_a_scanner_that_is_spelt_in_two_ways_is_reported(dataset):
