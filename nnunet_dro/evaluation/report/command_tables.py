@@ -125,6 +125,8 @@ def plan_table(
         expected_share: That of the cases that fail, if it is expected; failures only.
     """
     side = "below" if requirement.end == "low" else "above"
+    if requirement.comparison in (">", "<"):
+        side = f"at or {side}"
     known_share = share or 1.0
 
     def most_worse(n: int) -> str:

@@ -73,6 +73,20 @@ def test_cases_needed(text, share, expected):
 
 
 @pytest.mark.parametrize(
+    ("requirement", "side"),
+    [
+        ("p5>=0.70@95", "below 0.70"),
+        ("p5>0.70@95", "at or below 0.70"),
+        ("metric=hd95 p75<=4@95", "above 4"),
+        ("metric=hd95 p75<4@95", "at or above 4"),
+    ],
+)
+def test_the_column_of_a_plan_says_which_cases_miss_the_bound(requirement, side):
+    _, rows = planned(requirement)
+    assert " ".join(rows[1]).endswith(f"stratum cases that may be {side}")
+
+
+@pytest.mark.parametrize(
     ("n_below", "n", "passed"), [(0, 58, False), (0, 59, True), (1, 92, False), (1, 93, True)]
 )
 def test_a_requirement_with_confidence_passes_with_enough_cases(n_below, n, passed):
