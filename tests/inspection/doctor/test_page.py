@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnunet_dro.inspection.doctor.answer import Answer, conclude
+from nnunet_dro.inspection.doctor.answer import Answer, conclude, loss_spread
 from nnunet_dro.inspection.doctor.page import answer_lines, doctor_html
 from nnunet_dro.nnunet.folders import Fold
 from nnunet_dro.trainers.options import trainer_told_by
@@ -277,6 +277,15 @@ def test_a_figure_is_of_a_label_with_values_and_names_the_set_first(tmp_path):
 
     assert ">training: aaa" in page
     assert "Dice of other: every case" in page
+
+
+def test_of_two_cases_the_whole_spread_counts_and_one_stratum_is_no_none_of_1(tmp_path):
+    assert loss_spread([[1, 3], [2, 6]]).between == 1, "patches alone could make as much"
+
+    answer = answer_of(cases(a=LEVEL), tmp_path)
+
+    assert "No group of cases is 10 points of Dice or more below" in printed(answer)
+    assert "at least, and all of it of two or three." in doctor_html(answer)
 
 
 def test_the_page_has_every_rule(tmp_path):
