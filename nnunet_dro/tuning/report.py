@@ -18,6 +18,7 @@ from nnunet_dro.pages.html import CONTENT_SECURITY_POLICY, page
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.tuning.plots import drawn_plots
+from nnunet_dro.tuning.storage import KILLED
 from nnunet_dro.tuning.study import Settings
 from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, repeated_trainers
 
@@ -61,21 +62,22 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
     }
 
     values = attributes.get("values", {})
-    for name in settings.space.names:
-        row[name] = values.get(name)
+    row |= {name: values.get(name) for name in settings.space.names}
 
     last = trial.last_step
     if last is not None:
         # It is negative where the objective is minimised.
         row["pseudo_dice"] = round(abs(trial.intermediate_values[last]), 4)
-    if trial.duration:
-        row["minutes"] = round(trial.duration.total_seconds() / 60, 2)
 
     # A trial that was started again still has the reason of its first attempt.
     if trial.state == TrialState.PRUNED:
         row["reason"] = attributes.get("reason", "")
     elif trial.state == TrialState.FAIL:
         row["reason"] = attributes.get("reason", _SILENT)
+
+    # The trial of a process that was gone has been ended by a later one, perhaps days after.
+    if trial.duration and row["reason"] not in (KILLED, _SILENT):
+        row["minutes"] = round(trial.duration.total_seconds() / 60, 2)
     return row
 
 

@@ -35,6 +35,9 @@ _OPENING_SECONDS = 1.0
 
 _MAX_RETRIES = 3  # How often a trial is restarted whose machine has died.
 
+#: The reason of a failed trial that a killed process has left running.
+KILLED = "killed"
+
 #: Errors of file systems without locks, where other processes cannot be noticed.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -186,7 +189,7 @@ def fail_what_was_left_running(study: optuna.Study) -> list[int]:
     left = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in left:
         # The attributes of a trial that has ended cannot be set.
-        study._storage.set_trial_user_attr(trial._trial_id, "reason", "killed")
+        study._storage.set_trial_user_attr(trial._trial_id, "reason", KILLED)
         study.tell(trial.number, state=TrialState.FAIL)
         RetryHeartbeatStaleTrialCallback()(study, trial)
     return [trial.number for trial in left]
