@@ -54,16 +54,22 @@ def _read_xlsx(path: Path) -> list[list[str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns about styles and drop-down lists
-            rows = _cells(path, data_only=True)
-            rows_of_formulas = _cells(path, data_only=False)
-            merged = _merged_cells(path)
+            from openpyxl import load_workbook  # type: ignore[import-untyped]
+
+            rows = _cells(load_workbook(path, read_only=True, data_only=True))
+            rows_of_formulas = _cells(load_workbook(path, read_only=True))
+            # Of these ranges, only the first cell has an entry, though all show it.
+            merged = [str(cells) for cells in _sheet(load_workbook(path)).merged_cells.ranges]
     except ImportError as error:
         raise ValueError(
             "XLSX needs openpyxl; install it (pip install openpyxl) or use CSV"
         ) from error
     # openpyxl lets through whatever unzipping and XML raise on a damaged file.
     except Exception as error:
-        raise ValueError(f"it is not a complete spreadsheet ({error})") from error
+        raise ValueError(
+            "it is not a complete spreadsheet, or has a chart sheet without a chart, which has to "
+            f"be deleted ({error})"
+        ) from error
 
     _check_formulas(rows_of_formulas, rows)
     if merged:
@@ -79,22 +85,13 @@ def _read_xlsx(path: Path) -> list[list[str]]:
     return texts
 
 
-def _cells(path: Path, *, data_only: bool) -> list[Sequence[Any]]:
-    """The cells of a spreadsheet by row, with the results of formulas or with the formulas."""
-    from openpyxl import load_workbook  # type: ignore[import-untyped]
-
-    with closing(load_workbook(path, read_only=True, data_only=data_only)) as book:
+def _cells(workbook: Any) -> list[Sequence[Any]]:
+    """The cells of a spreadsheet by row."""
+    with closing(workbook) as book:
         sheet = _sheet(book)
         # Some programs write a wrong size of the sheet, beyond which no cell would be read.
         sheet.reset_dimensions()
         return list(sheet.iter_rows())
-
-
-def _merged_cells(path: Path) -> list[str]:
-    """The ranges of cells of which only the first has an entry, though all show it."""
-    from openpyxl import load_workbook
-
-    return [str(cells) for cells in _sheet(load_workbook(path)).merged_cells.ranges]
 
 
 def _sheet(book: Any) -> Any:

@@ -257,6 +257,11 @@ def test_the_first_sheet_that_is_not_hidden_is_read(tmp_path):
 
     assert read_cases(tmp_path / "cases.xlsx")["case"].tolist() == ["a"]
 
+    book.create_chartsheet()
+    book.save(tmp_path / "cases.xlsx")
+    with pytest.raises(ValueError, match="chart sheet without a chart, which has to be deleted"):
+        read_cases(tmp_path / "cases.xlsx")
+
 
 def test_a_missing_openpyxl_or_table_is_named(sheet_of, tmp_path, monkeypatch):
     sheet_of(["case"], ["a"])
