@@ -139,11 +139,7 @@ def check_new_file(
             f"`{name}` must be in an existing folder, got {str(path)!r}. Make the folder, or name "
             "another."
         )
-    if not _takes_files(folder):
-        raise PermissionError(
-            f"`{name}` must be in a folder that is writable, got {str(path)!r}. Name a file in "
-            "another folder."
-        )
+    check_writable(folder, name=name, cure="Name a file in another folder.")
 
 
 def write_files(

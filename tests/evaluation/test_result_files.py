@@ -159,18 +159,13 @@ def test_report_is_made_again_with_the_worst_cases_from_another_folder(tmp_path,
     assert len(html) > len(expected["report.html"])
 
 
-def test_output_without_permission_is_refused_before_reading(study, monkeypatch):
-    monkeypatch.setattr("nnunet_dro.files.output_folder._takes_files", lambda _: False)
-    (study / "prediction" / "case_00.nii.gz").write_text("no label map")
-    made.check_refused(made.run_evaluate(study), study, study, "writable", "another folder")
-
-
 @pytest.mark.parametrize(
     ("out", "words"),
     [
         ("full", ["/full", "--overwrite"]),
         ("file", ["/file", "must be a folder", "Name another"]),
         ("file/within", ["/file", "must be a folder", "Name another"]),
+        ("/proc/results", ["/proc", "must be writable", "Name another folder"]),
     ],
 )
 def test_output_that_is_in_use_is_refused_before_reading(study, out, words):

@@ -44,6 +44,9 @@ _FAILING = {
     "failure_difference_high": "new failures that there may be, if none recovers",
 }
 
+#: Where the cases lie that miss a bound.
+_MISSING = {">=": "below", ">": "at or below", "<=": "above", "<": "at or above"}
+
 #: The table of a plan goes up to this number of cases that miss the bound.
 MOST_WORSE = 3
 
@@ -124,9 +127,7 @@ def plan_table(
         noun: What is counted, in the plural.
         expected_share: That of the cases that fail, if it is expected; failures only.
     """
-    side = "below" if requirement.end == "low" else "above"
-    if requirement.comparison in (">", "<"):
-        side = f"at or {side}"
+    side = _MISSING[requirement.comparison]
     known_share = share or 1.0
 
     def most_worse(n: int) -> str:

@@ -21,7 +21,7 @@ from nnunet_dro.evaluation.stratifying.stratify import (
 )
 from nnunet_dro.files.case_table import read_cases
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.files.output_folder import check_writable, replacing
+from nnunet_dro.files.output_folder import check_new_file, check_writable, replacing
 from nnunet_dro.naming import count, group_name, name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, splits_path
 from nnunet_dro.nnunet.raw_dataset import case_table_of, find_raw_dataset, training_cases
@@ -310,25 +310,10 @@ def write_splits(
     splits: Sequence[Mapping[str, Sequence[str]]], path: Path, *, force: bool = False
 ) -> None:
     """Write folds as nnU-Net reads them."""
-    if path.is_dir():
-        raise InputError(
-            "output",
-            must="be a file",
-            got=f"the folder {str(path)!r}",
-            cure=f"Add a name, such as {SPLITS_FILE}.",
-        )
-    if path.exists() and not force:
-        raise FileExistsError(
-            bad_input(
-                "output",
-                must="not exist yet",
-                got=repr(str(path)),
-                cure="Networks may have been trained with its folds. Give --force to replace it.",
-            )
-        )
-
     check_writable(path.parent, name="output", cure="Name a file in another folder.")
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Networks may have been trained with the folds of the file that is there.
+    check_new_file(path, overwrite=force, option="--force")
     with replacing(path) as partial:
         # In ASCII, because nnU-Net reads the file in the encoding of the locale.
         partial.write_text(json.dumps(list(splits), indent=4) + "\n", encoding="ascii")

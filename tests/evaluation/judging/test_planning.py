@@ -82,8 +82,7 @@ def test_cases_needed(text, share, expected):
     ],
 )
 def test_the_column_of_a_plan_says_which_cases_miss_the_bound(requirement, side):
-    _, rows = planned(requirement)
-    assert " ".join(rows[1]).endswith(f"stratum cases that may be {side}")
+    assert f"cases that may be {side}" in planned(requirement)[0]
 
 
 @pytest.mark.parametrize(

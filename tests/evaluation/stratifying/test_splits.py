@@ -267,7 +267,7 @@ def test_file_that_is_there_is_replaced_by_force_only(tmp_path):
     write_splits([], path, force=True)
     assert json.loads(path.read_text()) == []
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-    with pytest.raises(ValueError, match="must be a file, got the folder"):
+    with pytest.raises(FileExistsError, match="must be a new file"):
         write_splits([], tmp_path, force=True)
     with pytest.raises(PermissionError, match=r"must be writable, .* another folder"):
         write_splits([], Path("/proc/splits.json"))

@@ -171,7 +171,7 @@ def test_bad_input_is_one_line_and_writes_nothing(nowhere, files, options, words
     assert [path.name for path in folder.iterdir()] == list(files)
 
 
-def test_what_ranks_is_checked_in_python_too(nowhere, monkeypatch):
+def test_what_ranks_is_checked_in_python_too(nowhere):
     with pytest.raises(ValueError, match="`by` must be loss, weight or dice, got 'size'"):
         find_suspects(fold_folder(nowhere), by="size")
 
@@ -179,8 +179,7 @@ def test_what_ranks_is_checked_in_python_too(nowhere, monkeypatch):
     write_log(folder, "hardness.csv", [{"a": 1.0}])
     (nowhere / "file").touch()
     refused(suspects(folder, "-o", nowhere / "file"), nowhere / "file", "must be a folder")
-    monkeypatch.setattr("nnunet_dro.files.output_folder._takes_files", lambda _: False)
-    refused(suspects(folder), folder, "must be writable")
+    refused(suspects(folder, "-o", "/proc/results"), "/proc", "must be writable")
 
 
 @pytest.mark.parametrize(
