@@ -279,7 +279,7 @@ def test_a_figure_is_of_a_label_with_values_and_names_the_set_first(tmp_path):
     assert "Dice of other: every case" in page
 
 
-def test_of_two_cases_the_whole_spread_counts_and_one_stratum_is_no_none_of_1(tmp_path):
+def test_two_cases_have_a_whole_spread_and_one_stratum_is_no_none_of_1(tmp_path):
     assert loss_spread([[1, 3], [2, 6]]).between == 1, "patches alone could make as much"
 
     answer = answer_of(cases(a=LEVEL), tmp_path)
