@@ -1,6 +1,6 @@
 """New failures and recoveries of a comparison: the first thing that its readers see."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -21,6 +21,9 @@ from nnunet_dro.pages.document import Cell, Column, Prose, Table
 
 #: The most rows of the table; comparison.csv has all.
 _MOST_ROWS = 40
+
+#: What tells the rows of the table from each other.
+_PLACE = ("attribute", "stratum", "label", "method")
 
 #: With more methods, the baseline among them, differences are counted instead of listed: nobody
 #: reads hundreds of rows.
@@ -159,7 +162,7 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
             (Column("p"), lambda record: fmt.p_value(float(record["mcnemar_p"]))),
             (
                 Column("Newly failing", "text", spare="column", is_minor=True),
-                partial(_names, comparison),
+                partial(_names, _new_names(comparison)),
             ),
         ]
 
@@ -194,11 +197,13 @@ def _new(record: Record) -> Cell:
     return Cell(counted("new_failures", record), kind=kind, strong=is_worse)
 
 
-def _names(comparison: Comparison, record: Record) -> str:
-    """The cases or patients of a row that fail with the method only."""
+def _new_names(comparison: Comparison) -> dict[tuple[str, ...], str]:
+    """The cases or patients that fail with the method only, by `_PLACE`."""
     failures = comparison.failures
-    is_meant = failures["change"] == NEW_FAILURE
-    for column in ("attribute", "stratum", "label", "method"):
-        is_meant &= failures[column] == record[column]
-    names: list[str] = failures.loc[is_meant, _unit(comparison)].tolist()
-    return name_some(names) if names else ""
+    by_place = failures[failures["change"] == NEW_FAILURE].groupby(list(_PLACE), sort=False)
+    return {place: name_some(new[_unit(comparison)].tolist()) for place, new in by_place}
+
+
+def _names(new_names: Mapping[tuple[str, ...], str], record: Record) -> str:
+    """Those of a row."""
+    return new_names.get(tuple(record[column] for column in _PLACE), "")
