@@ -187,7 +187,7 @@ def verdict(rows: pd.DataFrame, last: int, *, converged: bool) -> dict[str, obje
         says = "harm"
     elif (rows[["low", "high"]] == 0).all(axis=None):
         says = "the same training as plain"
-    elif (rows["low"] > 0).any():
+    elif (rows["low"] > 0).any() and end["difference"] >= 0:
         says = "a gain of speed"
     else:
         says = "no gain is shown"

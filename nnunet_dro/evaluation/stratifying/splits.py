@@ -312,8 +312,9 @@ def write_splits(
     """Write folds as nnU-Net reads them."""
     check_writable(path.parent, name="output", cure="Name a file in another folder.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Networks may have been trained with the folds of the file that is there.
-    check_new_file(path, overwrite=force, option="--force")
+    check_new_file(
+        path, overwrite=force, option="--force (networks may have been trained with its folds)"
+    )
     with replacing(path) as partial:
         # In ASCII, because nnU-Net reads the file in the encoding of the locale.
         partial.write_text(json.dumps(list(splits), indent=4) + "\n", encoding="ascii")

@@ -41,6 +41,7 @@ def test_the_network_is_tested_after_a_tenth_and_at_the_end():
             "a gain at the end, where plain training has not conv",
         ),
         ([0.0, 2.0, 1.0], [(np.nan, np.nan)] * 3, True, "no gain is shown"),
+        ([0.0, 1.4, -0.6], [(-1, 1), (0.2, 2.6), (-2.7, 1.5)], True, "no gain is shown"),
         ([0.0, 1.0, -4.0], [(-1, 1), (0.5, 1.5), (-6.0, -2.0)], True, "harm"),
         ([0.0, 0.0, 0.0], [(0, 0)] * 3, True, "the same training as plain"),
     ],
