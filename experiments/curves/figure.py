@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from experiments.curves.results import Roles
 
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#56B4E9", "#009E73", "#CC79A7", "#999999")
-#: Line style and colour of each method; more methods than colours have no lines for the seeds.
-_STYLES = list(product(("-", ":", "--"), _COLOURS))
+#: Line style and colour of each method, dashes being those of plain training. More methods than
+#: colours have no lines for the seeds.
+_STYLES = list(product(("-", ":", "-."), _COLOURS))
 
 
 def draw_curves(
