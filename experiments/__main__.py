@@ -33,7 +33,7 @@ CONVERGENCE = [
 ]
 CONVERGENCE += ["-lesions", "-lesions-wrong", "-lesions-slices", "-lesions-slices-wrong"]
 # The same with seeds that were not known when the default was chosen.
-CONVERGENCE += ["-fresh", "-slices-fresh", "-nuclei-fresh"]
+CONVERGENCE += ["-fresh", "-slices-fresh", "-nuclei-fresh", "-isic-fresh"]
 #: Name of an experiment, which is that of its record, to the module that has it.
 MODULES = {
     **{f"convergence{kind}": "convergence.experiment" for kind in CONVERGENCE},

@@ -55,6 +55,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-fresh": partial(fresh, phantoms, is_real=False),
     "-slices-fresh": partial(fresh, partial(phantoms, slices=True), is_real=False),
     "-nuclei-fresh": partial(fresh, nuclei, is_real=True),
+    "-isic-fresh": partial(fresh, partial(strata_of_pictures, ISIC), is_real=True, gains=False),
 }
 #: The seeds that were known when the default was chosen, and fresh ones.
 SEEDS = (range(5), range(5, 10))
@@ -66,6 +67,7 @@ REAL = {
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
     "-isic-cameras": "The pictures of ISIC 2017",
+    "-isic-fresh": "The pictures of ISIC 2017",
 }
 #: What is a section of another one's page.
 SECTIONS = {
@@ -82,6 +84,7 @@ SECTIONS = {
     "-fresh": "convergence",
     "-slices-fresh": "convergence-slices",
     "-nuclei-fresh": "convergence-nuclei",
+    "-isic-fresh": "convergence-isic",
 }
 
 

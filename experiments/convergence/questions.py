@@ -315,13 +315,21 @@ def nuclei(data: Path, *, quick: bool) -> Question:
 
 
 def fresh(
-    question: Callable[..., Question], data: Path | None = None, *, quick: bool, is_real: bool
+    question: Callable[..., Question],
+    data: Path | None = None,
+    *,
+    quick: bool,
+    is_real: bool,
+    gains: bool = True,
 ) -> Question:
-    """The same question once more, of seeds that were not known when the default was chosen."""
+    """The same question once more, of seeds that were not known when the default was chosen.
+
+    ``gains`` says whether the default gained on the seeds that were known.
+    """
     asked = question(data, quick=quick)
     return replace(
         asked,
         title=f"{asked.title}, fresh trainings",
-        about=render("convergence/fresh", is_real=is_real),
+        about=render("convergence/fresh", is_real=is_real, gains=gains),
         late=(),
     )

@@ -40,6 +40,7 @@ def trainers(epochs: int) -> dict[str, str]:
         "random": RANDOM_WEIGHTS,
         "DRO": "nnUNetTrainerDRO_share0.5",
         "DRO_earned": "nnUNetTrainerDRO_earned0.5",
+        "hardest_kinds": "nnUNetTrainerDRO",
         "DORO_warm": f"nnUNetTrainerHWS_{doro}",
         "L2RW": "nnUNetTrainerL2RW",
         TOLD: "nnUNetTrainerIW_pathology",
