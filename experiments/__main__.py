@@ -27,6 +27,7 @@ CONVERGENCE = [
     "-slices-wrong",
     "-hippocampus",
     "-nuclei",
+    "-nuclei-wrong",
     "-hc18",
     "-isic",
     "-isic-cameras",

@@ -22,6 +22,7 @@ from experiments.convergence.questions import (
     phantoms,
     tail,
 )
+from experiments.convergence.spoilt_nuclei import wrong_nuclei
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
@@ -49,6 +50,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-lesions-slices-wrong": partial(lesions, slices=True, wrong=True),
     "-hippocampus": hippocampus,
     "-nuclei": nuclei,
+    "-nuclei-wrong": wrong_nuclei,
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
     "-isic-cameras": partial(strata_of_pictures, CAMERAS),
@@ -64,6 +66,7 @@ REAL = {
     "-hippocampus": "The hippocampus data",
     "-nuclei": "The dataset of nuclei",
     "-nuclei-fresh": "The dataset of nuclei",
+    "-nuclei-wrong": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
     "-isic-cameras": "The pictures of ISIC 2017",
@@ -84,6 +87,7 @@ SECTIONS = {
     "-fresh": "convergence",
     "-slices-fresh": "convergence-slices",
     "-nuclei-fresh": "convergence-nuclei",
+    "-nuclei-wrong": "convergence-nuclei",
     "-isic-fresh": "convergence-isic",
 }
 

@@ -117,13 +117,14 @@ def write_nuclei(
     data: Path,
     table: pd.DataFrame,
     *,
+    n_train: Mapping[str, int] = N_TRAIN,
     n_test: Mapping[str, int],
     rng: np.random.Generator,
 ) -> None:
     """Divide the images anew and write them as a raw dataset, as a whole or not at all."""
     import SimpleITK
 
-    split = split_nuclei(table, rng=rng, n_test=n_test)
+    split = split_nuclei(table, rng=rng, n_train=n_train, n_test=n_test)
     table = table.set_index("case")
     split["validation"] = _unused(table, split["train"] + split["test"])[:2]
 

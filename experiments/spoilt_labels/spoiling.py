@@ -5,8 +5,11 @@ read.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,40 +169,58 @@ def draw_noise(
     return table
 
 
-def write_spoilt_phantoms(
+@dataclass(frozen=True)
+class Spoiling:
+    """How many training cases are spoilt, and how."""
+
+    share: float = SHARE  # Of all training cases.
+    kinds: Sequence[str] = KINDS  # The ways, equally often.
+    kept: float = KEPT  # The share of a label that erosion leaves, or its inverse for dilation.
+
+
+def write_spoilt(
     folder: Path,
-    counts: Counts,
+    write: Callable[..., object],
     *,
-    share: float = SHARE,
-    kinds: Sequence[str] = KINDS,
-    kept: float = KEPT,
+    by: str,
+    rare: Sequence[str],
+    pair: tuple[int, int],
+    spoiling: Spoiling,
     rng: np.random.Generator,
 ) -> None:
-    """Phantoms of which some, but none of the rare pathology, have wrong labels.
+    """A raw dataset of which some cases, but none of the rare strata, have wrong labels.
 
-    They are those of `phantoms.write_dataset`. ``cases.csv`` gets the column ``trusted``. Which
-    cases are spoilt is in `NOISE_FILE` alone: a row per training case with ``case``, ``kind`` and
-    ``dice``, that of what it is now with what it was.
+    ``cases.csv`` gets the column ``trusted``. Which cases are spoilt is in `NOISE_FILE` alone: a
+    row per training case with ``case``, ``kind`` and ``dice``, that of what it is now with what it
+    was.
+
+    Args:
+        folder: Where the dataset is made, as a whole or not at all.
+        write: Writes the dataset with right labels into a folder, with random numbers ``rng``.
+        by: The column of ``cases.csv`` with the strata.
+        rare: The strata that are spared.
+        pair: The labels that are swapped.
+        spoiling: How many cases are spoilt, and how.
+        rng: Draws the dataset, the cases, and the directions of shifts.
     """
     import SimpleITK
 
     right = folder.with_name(f"{folder.name}.right")
     shutil.rmtree(right, ignore_errors=True)
-    write_dataset(right, counts, rng=rng)
+    write(right, rng=rng)
     table = pd.read_csv(right / "cases.csv", dtype=str)
     training = list(table["case"][table["split"] == "train"])
-    rare = list(table["case"][table["pathology"] == "rare"])
-    noise = draw_noise(training, rare, rng=rng, share=share, spoilt_kinds=kinds)
+    spared = list(table["case"][table[by].isin(rare)])
+    noise = draw_noise(training, spared, rng=rng, share=spoiling.share, spoilt_kinds=spoiling.kinds)
     dice = []
     for case, kind in zip(noise["case"], noise["kind"], strict=True):
         if kind == "clean":
             dice.append(1.0)
             continue
-        path = str(right / "labelsTr" / f"{case}.nii.gz")
+        path = str(next((right / "labelsTr").glob(f"{case}.*")))
         image = SimpleITK.ReadImage(path)
         labels = SimpleITK.GetArrayFromImage(image).astype(np.uint8)
-        pair = (LABELS["grey_matter"], LABELS["white_matter"])
-        spoilt = spoil(labels, kind, pair=pair, kept=kept, rng=rng)
+        spoilt = spoil(labels, kind, pair=pair, kept=spoiling.kept, rng=rng)
         dice.append(mean_dice(labels, spoilt))
         written = SimpleITK.GetImageFromArray(spoilt)
         written.CopyInformation(image)
@@ -208,6 +229,24 @@ def write_spoilt_phantoms(
     trusted = noise.set_index("case")["trusted"].reindex(table["case"], fill_value="no")
     table.assign(trusted=trusted.to_numpy()).to_csv(right / "cases.csv", index=False)
     right.rename(folder)
+
+
+def write_spoilt_phantoms(
+    folder: Path, counts: Counts, *, rng: np.random.Generator, **how: Any
+) -> None:
+    """The phantoms of `phantoms.write_dataset`, spoilt as `Spoiling` says ``how``.
+
+    None of the rare pathology is.
+    """
+    write_spoilt(
+        folder,
+        partial(write_dataset, counts=counts),
+        by="pathology",
+        rare=("rare",),
+        pair=(LABELS["grey_matter"], LABELS["white_matter"]),
+        spoiling=Spoiling(**how),
+        rng=rng,
+    )
 
 
 def right_cases(folder: Path) -> list[str]:
