@@ -1,6 +1,6 @@
 """New failures and recoveries of a comparison: the first thing that its readers see."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -162,7 +162,7 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
             (Column("p"), lambda record: fmt.p_value(float(record["mcnemar_p"]))),
             (
                 Column("Newly failing", "text", spare="column", is_minor=True),
-                partial(_names, _new_names(comparison)),
+                _newly_failing(comparison),
             ),
         ]
 
@@ -197,13 +197,9 @@ def _new(record: Record) -> Cell:
     return Cell(counted("new_failures", record), kind=kind, strong=is_worse)
 
 
-def _new_names(comparison: Comparison) -> dict[tuple[str, ...], str]:
-    """The cases or patients that fail with the method only, by `_PLACE`."""
+def _newly_failing(comparison: Comparison) -> Callable[[Record], str]:
+    """The function of a row that names the cases or patients that fail with the method only."""
     failures = comparison.failures
     by_place = failures[failures["change"] == NEW_FAILURE].groupby(list(_PLACE), sort=False)
-    return {place: name_some(new[_unit(comparison)].tolist()) for place, new in by_place}
-
-
-def _names(new_names: Mapping[tuple[str, ...], str], record: Record) -> str:
-    """Those of a row."""
-    return new_names.get(tuple(record[column] for column in _PLACE), "")
+    names = {place: name_some(new[_unit(comparison)].tolist()) for place, new in by_place}
+    return lambda record: names.get(tuple(record[column] for column in _PLACE), "")

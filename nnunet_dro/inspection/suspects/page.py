@@ -81,10 +81,10 @@ def suspects_table(suspects: Suspects, steps: Sequence[str] = ()) -> RenderableT
     shown = suspects.shown
     records = shown.to_dict("records")
     title = f"Cases to look at: {_ordering(suspects)}"
-    kinds = ["few" if _is_few(row, suspects) else "" for row in records]
+    kinds = ["few" if suspects.is_few(row["times_seen"]) else "" for row in records]
 
     def times_seen(row: _Row) -> Cell:
-        marks = {"†": ""} if _is_few(row, suspects) else {}
+        marks = {"†": ""} if suspects.is_few(row["times_seen"]) else {}
         return Cell(f"{row['times_seen']:,}", marks=marks)
 
     def picture(row: _Row) -> str:
@@ -259,16 +259,11 @@ def _facts(row: _Row, suspects: Suspects) -> list[str]:
     ]
 
     if row["times_seen"] or suspects.by != DICE:
-        mark = "†" if _is_few(row, suspects) else ""
+        mark = "†" if suspects.is_few(row["times_seen"]) else ""
         facts.append(f"seen {count(row['times_seen'], 'time')}{mark}")
     if row["trusted"]:
         facts.append("trusted")
     return facts
-
-
-def _is_few(row: _Row, suspects: Suspects) -> bool:
-    """Whether the case of a row was seen so rarely that its rank says little."""
-    return bool(row["times_seen"] < FEW) and suspects.by != DICE
 
 
 def _case_table(suspects: Suspects) -> SortableTable:
@@ -280,8 +275,9 @@ def _case_table(suspects: Suspects) -> SortableTable:
         columns.append(SortableColumn(title, kind, values, filtered=filtered))
 
     if suspects.by != DICE:
-        is_rare = table["times_seen"] < FEW
-        evidence = is_rare.map({True: f"fewer than {FEW} visits", False: f"{FEW} visits or more"})
+        evidence = suspects.is_few(table["times_seen"]).map(
+            {True: f"fewer than {FEW} visits", False: f"{FEW} visits or more"}
+        )
         add("Evidence", "text", evidence, filtered=True)
 
     place_of_rank = len(columns)

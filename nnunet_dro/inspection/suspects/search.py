@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,13 @@ class Suspects:
     def shown(self) -> pd.DataFrame:
         """The rows of the first ``top`` cases that have a score."""
         return self.table[self.table["score"].notna()].head(self.top)
+
+    def is_few(self, times_seen: Any) -> Any:
+        """Whether so few visits of a case, or of each case, leave its rank to chance.
+
+        They never do if the Dice ranks.
+        """
+        return (times_seen < FEW) & (self.by != DICE)
 
 
 def find_suspects(

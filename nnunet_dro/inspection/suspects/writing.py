@@ -19,7 +19,7 @@ from nnunet_dro.nnunet.splits_file import read_splits
 
 _HEAD = (
     "# Cases to leave out of the training, one per line: the first of suspects.csv, trusted cases "
-    "aside.\n"
+    "aside\n# and those that were seen too rarely, which have a dagger.\n"
     "# They are suspects only. Look at each (suspects.html) and delete the line if its label map "
     "is right.\n"
     "# Then give the same command with --write-splits. This file is not replaced while it exists.\n"
@@ -54,8 +54,9 @@ def write_suspects(
     suspects = find_suspects(folders, top=top, by=by, progress=progress)
     files = {}
     if kept is None:
-        is_trusted = suspects.shown["trusted"]
-        excluded = suspects.shown.loc[~is_trusted, "case"].tolist()
+        shown = suspects.shown
+        is_spared = shown["trusted"] | suspects.is_few(shown["times_seen"])
+        excluded = shown.loc[~is_spared, "case"].tolist()
         files[EXCLUSIONS_FILE] = _HEAD + "".join(f"{case}\n" for case in excluded)
     else:
         excluded = kept

@@ -51,6 +51,20 @@ def test_suspects_are_listed_and_the_next_step_is_told(fold):
     assert not (fold / "splits_final.json").exists()
 
 
+def test_cases_that_were_hardly_seen_are_not_listed(fold):
+    epochs = ranked("hardness.csv", ORDER, n_epochs=3)
+    seen_once = dict.fromkeys(ORDER, 9) | {"wrong": 1}
+    write_log(fold, "hardness.csv", epochs, times=[seen_once] * 3)
+    suspects(fold, "--top", 2)
+    assert listed(fold) == ["hard"]
+
+    (fold / "exclusions.txt").unlink()
+    write_log(fold, "hardness.csv", epochs, times=1)
+    words = " ".join(suspects(fold, "--top", 2).stdout.split())
+    assert listed(fold) == []
+    assert "lists no case. The first cases are trusted, or were seen fewer than 5 times" in words
+
+
 def test_list_that_was_edited_is_kept_and_left_out_of_training(fold):
     suspects(fold, "--top", 3)
     before = own_file(fold).read_bytes()
