@@ -155,15 +155,20 @@ def _run(
     finished, failures = _finished(experiment, options, jobs=arguments.jobs)
     made = experiment.tables(finished, options)
     first, *_ = made
+    tables: dict[Path, pd.DataFrame] = {}
     for end, content in made.items():
         path = folder / f"{experiment.name}{end}.csv"
         if isinstance(content, Figure):
             write_picture(folder / f"{experiment.name}{end}", content)
+        elif not options.add:
+            tables[path] = content
         # What earlier commands did not keep cannot be completed.
-        elif not options.add or end == first or path.exists():
-            whole = with_seeds_before(content, path) if options.add else content
-            float_format = experiment.formats.get(end)
-            write_table(path, experiment.ordered(whole), float_format=float_format)
+        elif end == first or path.exists():
+            tables[path] = with_seeds_before(content, path, has_all_runs=end == first)
+    for path, table in tables.items():
+        end = path.stem.removeprefix(experiment.name)
+        float_format = experiment.formats.get(end)
+        write_table(path, experiment.ordered(table), float_format=float_format)
 
     def how(seeds: Sequence[int]) -> str:
         added: list[int] = []
@@ -334,10 +339,13 @@ def _command(
 _COMMON = ("kept", "method", "trainer", "epoch", "iteration", "stratum", "label", "n")
 
 
-def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def with_seeds_before(
+    table: pd.DataFrame, path: Path, *, has_all_runs: bool = True
+) -> pd.DataFrame:
     """A table with the other trainings (``method``, ``seed``) of its file, by seed.
 
-    A method may lack some of the seeds, but not the first one, which others are compared with.
+    In a table that ``has_all_runs``, a method may lack some of the seeds, but not the first one,
+    which others are compared with. Other tables may have other strata in each seed.
 
     Raises:
         ValueError: If the other trainings do not fit.
@@ -356,6 +364,9 @@ def with_seeds_before(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     is_replaced = pd.MultiIndex.from_frame(before[["method", "seed"]]).isin(new)
     whole = pd.concat([before[~is_replaced], table], ignore_index=True)
     whole = whole.sort_values("seed", kind="stable", ignore_index=True)
+
+    if not has_all_runs:
+        return whole
 
     columns = [name for name in _COMMON if name in table]
     first = whole["method"][0]

@@ -38,6 +38,12 @@ def test_seeds_are_added_in_their_order_and_made_again_in_their_place(path):
     assert added_seeds([0, 1], [0, 1]) == []
 
 
+def test_other_tables_may_have_other_test_cases_in_each_seed(path):
+    added = table([4], iteration=5)
+    whole = with_seeds_before(added, path, has_all_runs=False)
+    pd.testing.assert_frame_equal(whole, pd.concat([table([0, 1, 3]), added], ignore_index=True))
+
+
 @pytest.mark.parametrize(
     ("name", "added", "message"),
     [
