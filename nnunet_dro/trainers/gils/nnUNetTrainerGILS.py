@@ -21,7 +21,7 @@ from nnunet_dro.trainers.options import GILSOptions
 
 
 class nnUNetTrainerGILS(nnUNetTrainerLS):  # noqa: N801
-    """nnU-Net trained on each batch and on its worst neighbours, with label smoothing.
+    """nnU-Net trained on each batch and on a copy made harder, with label smoothing.
 
     An example of a name is `nnUNetTrainerGILS_T2_gamma0.1`.
 
