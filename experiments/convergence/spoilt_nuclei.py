@@ -4,9 +4,14 @@ from functools import partial
 from pathlib import Path
 
 from experiments.convergence.questions import Question, length
-from experiments.datasets.nuclei import read_table, write_nuclei
+from experiments.datasets.nuclei import (
+    N_TEST_OF_TWO,
+    N_TRAIN_OF_TWO,
+    PAIR,
+    read_table,
+    write_nuclei,
+)
 from experiments.nnunet_runs.data import Data, Network
-from experiments.nuclei.wrong_labels_data import N_TEST, N_TRAIN, PAIR, RARE
 from experiments.record import render
 from experiments.spoilt_labels.spoiling import Spoiling, write_spoilt
 
@@ -22,28 +27,32 @@ def wrong_nuclei(
     words: str = "wrong labels",
 ) -> Question:
     """Nuclei of two modalities; some images, none of the rare one, have wrong labels."""
-    n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
-    common = tuple(modality for modality in N_TRAIN if modality != RARE)
+    n_test = dict.fromkeys(N_TEST_OF_TWO, 2) if quick else N_TEST_OF_TWO
+    common, rare = N_TRAIN_OF_TWO
     return Question(
         data=Data(
             dataset="Dataset929_NucleiWrong",
             by="modality",
-            rare=(RARE,),
-            common=common,
+            rare=(rare,),
+            common=(common,),
             labels=("nucleus",),
             write=lambda folder, rng: write_spoilt(
                 folder,
                 partial(
-                    write_nuclei, data=data, table=read_table(data), n_train=N_TRAIN, n_test=n_test
+                    write_nuclei,
+                    data=data,
+                    table=read_table(data),
+                    n_train=N_TRAIN_OF_TWO,
+                    n_test=n_test,
                 ),
                 by="modality",
-                rare=(RARE,),
+                rare=(rare,),
                 pair=PAIR,
                 spoiling=spoiling,
                 rng=rng,
             ),
             settings={
-                "train": dict(N_TRAIN),
+                "train": dict(N_TRAIN_OF_TWO),
                 "test": n_test,
                 "wrong": spoiling.share,
                 "kinds": list(spoiling.kinds),
@@ -52,7 +61,7 @@ def wrong_nuclei(
             network=Network(parent="2d", batch_size=8, patch_size=(64, 64)),
         ),
         title=f"Nuclei: {words}",
-        about=render("convergence/wrong_nuclei", train=N_TRAIN, spoiling=spoiling),
+        about=render("convergence/wrong_nuclei", train=N_TRAIN_OF_TWO, spoiling=spoiling),
         iterations=length(2000, quick=quick),
         gaining="purple nuclei",
         late=(),

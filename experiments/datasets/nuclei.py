@@ -22,6 +22,11 @@ from experiments.datasets.division import begin_dataset, finish_dataset
 N_TRAIN = {"fluorescence": 300, "purple": 6, "purple_white": 6, "gray_smear": 4}
 #: Largest number of test images of each modality, which keeps the tests short.
 N_TEST = {"fluorescence": 30, "purple": 30, "purple_white": 22, "gray_smear": 12}
+#: The same where some labels are wrong: of a common and a rare modality.
+N_TRAIN_OF_TWO = {"fluorescence": 90, "purple": 10}
+N_TEST_OF_TWO = {"fluorescence": 30, "purple": 30}
+#: Background and nuclei, which are exchanged where labels are swapped.
+PAIR = (0, 1)
 #: Test images are cut to their middle, so many pixels wide and high at most.
 TEST_SIZE = 256
 

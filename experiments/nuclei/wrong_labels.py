@@ -14,12 +14,12 @@ import pandas as pd
 
 from experiments.curves import results as curves
 from experiments.curves.figure import draw_differences
-from experiments.datasets.nuclei import read_table
+from experiments.datasets.nuclei import N_TRAIN_OF_TWO, read_table
 from experiments.nuclei import experiment as nuclei
 from experiments.nuclei import patches, training, wrong_labels_data
 from experiments.nuclei import wrong_labels_training as trainings
 from experiments.nuclei.methods import PLAIN
-from experiments.nuclei.wrong_labels_data import COMMON, N_TRAIN, RARE, noisy_images
+from experiments.nuclei.wrong_labels_data import COMMON, RARE, noisy_images
 from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum, render
 from experiments.spoilt_labels.figure import draw_cases
 from experiments.spoilt_labels.percentiles import bound_table, gaps
@@ -128,9 +128,9 @@ def page_text(scores: pd.DataFrame, separation: pd.DataFrame, bound: pd.DataFram
         bound=bound,
         gaps=gaps,
         n_test=last.groupby("stratum")["n"].max().to_dict(),
-        n_images=sum(N_TRAIN.values()),
+        n_images=sum(N_TRAIN_OF_TWO.values()),
         n_trusted={COMMON: N_TRUSTED, RARE: N_TRUSTED_RARE},
-        n_wrong=round(SHARE * sum(N_TRAIN.values())),
+        n_wrong=round(SHARE * sum(N_TRAIN_OF_TWO.values())),
         trainers={method: run.trainer for method, run in trainings.TRAININGS.items()},
         iterations=iterations,
         n_finetuning=max(1, iterations // trainings.FINETUNING_PART),

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.datasets.nuclei import Image, read_nuclei, read_table, split_nuclei
+from experiments.datasets.nuclei import (
+    N_TEST_OF_TWO,
+    N_TRAIN_OF_TWO,
+    PAIR,
+    Image,
+    read_nuclei,
+    read_table,
+    split_nuclei,
+)
 from experiments.spoilt_labels.spoiling import N_TRUSTED, SHARE, draw_noise, spoil
 
-COMMON = "fluorescence"
-RARE = "purple"
-#: Training images of each modality.
-N_TRAIN = {COMMON: 90, RARE: 10}
-#: Largest number of test images of each modality, which keeps the tests short.
-N_TEST = {COMMON: 30, RARE: 30}
-#: The background and the nuclei, which are exchanged where labels are swapped.
-PAIR = (0, 1)
+COMMON, RARE = N_TRAIN_OF_TWO
 #: The kind of an image whose labels are right.
 RIGHT_KIND = "clean"
 
@@ -53,9 +54,9 @@ def noisy_images(data: Path, seed: int, quick: bool, share: float, n_trusted: in
 
     A smoke run has two test images of each modality.
     """
-    n_test = dict.fromkeys(N_TEST, 2) if quick else N_TEST
+    n_test = dict.fromkeys(N_TEST_OF_TWO, 2) if quick else N_TEST_OF_TWO
     rng = np.random.default_rng([seed, 0])
-    split = split_nuclei(read_table(data), rng=rng, n_train=N_TRAIN, n_test=n_test)
+    split = split_nuclei(read_table(data), rng=rng, n_train=N_TRAIN_OF_TWO, n_test=n_test)
     return spoilt_images(
         read_nuclei(data, split["train"]),
         read_nuclei(data, split["test"]),

@@ -94,8 +94,10 @@ def finetune(options: _Options) -> None:
 
 def _start(target: "Target", trainer: str, source: str, device: str) -> None:
     """Write the first checkpoint, if there is none yet, and say what will be trained."""
+    from nnunet_dro.files.output_folder import write_files
     from nnunet_dro.model_folders.finetuning import is_started, write_first_checkpoint
     from nnunet_dro.model_folders.source_model import find_source, read_source
+    from nnunet_dro.nnunet.splits_file import SOURCE_CASES_FILE
 
     model = read_source(find_source(source, target))
     is_new = not is_started(target, trainer, model)
@@ -111,6 +113,9 @@ def _start(target: "Target", trainer: str, source: str, device: str) -> None:
     if is_new:
         typer.echo(f"nnunet-dro: {HARM}", err=True)
     seen = model.seen_validation_cases(target)
+    if seen:
+        # So that later commands know it, too.
+        write_files(target.fold_folder(trainer), {SOURCE_CASES_FILE: "\n".join(seen)})
     if seen != []:
         which = "cases" if seen is None else f"{count(len(seen), 'case')} ({name_some(seen)})"
         typer.echo(

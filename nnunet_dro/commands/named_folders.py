@@ -34,8 +34,7 @@ def named_trainings(entries: list[str]) -> dict[str, list[Path]]:
 
     From ``NAME=FOLDER``, or for several trainings ``NAME=FOLDER,FOLDER,FOLDER``.
     """
-    named = named_evaluations(entries)
-    return {name: _trainings(str(folders)) for name, folders in named.items()}
+    return {name: _trainings(str(folders)) for name, folders in named_evaluations(entries).items()}
 
 
 def _trainings(text: str) -> list[Path]:

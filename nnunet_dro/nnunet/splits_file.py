@@ -9,6 +9,10 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE, Fold
 
+#: In the folder of a fold that was started from another model: the cases it validates on that this
+#: model may have been trained on, a line each.
+SOURCE_CASES_FILE = "trained_on_by_source.txt"
+
 
 def read_splits(path: Path) -> list[dict[str, list[str]]]:
     """The ``train`` and ``val`` cases of each of nnU-Net's folds."""
@@ -79,10 +83,10 @@ def training_cases_in(validation: Path, cases: Collection[str]) -> list[str]:
 def notes_on_training_cases(
     validation: Path, cases: Collection[str], left_out: Collection[str]
 ) -> list[str]:
-    """Sentences on the cases that `training_cases_in` finds, and on those of earlier folds.
+    """Sentences on the cases that `training_cases_in` finds, and on those of earlier trainings.
 
-    The latter are what hardness.csv beside the folder names, if a trainer of this package wrote
-    one, and are not left out.
+    The latter are not left out: what hardness.csv beside the folder names, if a trainer of this
+    package wrote one, and `cases_of_source`.
     """
     fold = validation.absolute().parent
     notes = []
@@ -92,14 +96,23 @@ def notes_on_training_cases(
             f"{name_some(left_out, at_most=20)}."
         )
 
-    logged = logged_cases(fold) if _is_of_numbered_fold(validation) else set()
-    seen = sorted(logged & set(cases) - set(left_out))
+    earlier = set()
+    if _is_of_numbered_fold(validation):
+        earlier = logged_cases(fold) | cases_of_source(fold)
+    seen = sorted(earlier & set(cases) - set(left_out))
     if seen:
         notes.append(
             f"The scores of these cases are too good, for {fold.name} was trained on them before "
-            f"{SPLITS_FILE} was changed: {name_some(seen, at_most=20)}."
+            f"{SPLITS_FILE} was changed, or in the model that it was started from: "
+            f"{name_some(seen, at_most=20)}."
         )
     return notes
+
+
+def cases_of_source(fold: Path) -> set[str]:
+    """The cases that `SOURCE_CASES_FILE` in a fold's folder names; none without it."""
+    path = fold / SOURCE_CASES_FILE
+    return set(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else set()
 
 
 def _is_of_numbered_fold(validation: Path) -> bool:

@@ -222,8 +222,12 @@ def tasks_table(ranking: Ranking) -> Table:
     notes = []
     if intervals:
         notes.append("[ ]: 95 % of the ranks in the bootstrap samples.")
-    title = "Ranks by metric and label"
-    return Table.of(title, columns, list(ranking.teams), notes=tuple(notes))
+    return Table.of(
+        "Ranks by metric and label",
+        columns,
+        list(ranking.teams),
+        notes=tuple(notes),
+    )
 
 
 def _intervals(ranking: Ranking) -> dict[tuple[str, str, str], str]:

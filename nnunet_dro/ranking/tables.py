@@ -247,8 +247,11 @@ def leaving_out_table(ranking: Ranking, attribute: str) -> Table:
         (Column("Teams moved"), lambda stratum: str(len(moved(stratum)))),
         (Column("Farthest", "text"), farthest),
     ]
-    title = f"Ranking without one stratum of {attribute_title(attribute)}"
-    return Table.of(title, columns, list(ranks))
+    return Table.of(
+        f"Ranking without one stratum of {attribute_title(attribute)}",
+        columns,
+        list(ranks),
+    )
 
 
 def wins_table(ranking: Ranking) -> Table:
@@ -277,9 +280,8 @@ def wins_table(ranking: Ranking) -> Table:
     for team, place in places.items():
         columns.append((Column(place), against(team)))
 
-    title = "Which team is significantly better"
     return Table.of(
-        title,
+        "Which team is significantly better",
         columns,
         list(ranking.teams),
         kind="strata",

@@ -10,7 +10,7 @@ import torch
 
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import SPLITS_FILE
-from nnunet_dro.nnunet.splits_file import held_out_cases
+from nnunet_dro.nnunet.splits_file import SOURCE_CASES_FILE, held_out_cases
 from nnunet_dro.sampling import positions_in_common
 from nnunet_dro.trainers.checkpoint import (
     EARLIER_KEY,
@@ -84,10 +84,12 @@ class Beginning:
     def begin(self) -> None:
         """Log the model that was started from, and give every case its first stale loss by it."""
         source = Source.in_state(self.state)
+        trainer = self._trainer
         if source is None:
+            # It would tell of an earlier training in this folder.
+            Path(trainer.output_folder, SOURCE_CASES_FILE).unlink(missing_ok=True)
             return
 
-        trainer = self._trainer
         trainer.print_to_log_file(f"This training was started from {source}.")
         if "table" not in self.state:
             if trainer.hardness_log.table.rule.needs_losses and not trainer.draws_uniformly:

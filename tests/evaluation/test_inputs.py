@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnunet_dro.nnunet.splits_file import SOURCE_CASES_FILE
 from tests.commands import done, refused, run
 from tests.evaluation import made_folders as made
 
@@ -587,7 +588,7 @@ def divided_again(trained):
 
 _TRAINED_BEFORE = (
     "The scores of these cases are too good, for fold_0 was trained on them before "
-    "splits_final.json was changed: case_02."
+    "splits_final.json was changed, or in the model that it was started from: case_02."
 )
 
 
@@ -604,6 +605,13 @@ def test_training_cases_of_a_fold_are_not_evaluated(trained, divided_again, opti
         _TRAINED_BEFORE,
     }
     assert notes <= set(made.summary_of(trained / "out")["notes"])
+
+
+def test_cases_that_the_source_of_a_fold_has_seen_are_named(trained, divided_again):
+    fold = divided_again / "fold_0"
+    (fold / "hardness.csv").rename(fold / SOURCE_CASES_FILE).write_text("case_02\nelsewhere")
+    done(run("evaluate", *_OF_MODEL, "-o", trained / "out", "--bootstrap", 0))
+    assert _TRAINED_BEFORE in made.summary_of(trained / "out")["notes"]
 
 
 def test_training_cases_in_a_summary_are_not_evaluated(trained, divided_again):

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import SimpleITK
 
-from experiments.datasets.nuclei import N_TRAIN, Image
+from experiments.datasets.nuclei import N_TRAIN, N_TRAIN_OF_TWO, Image
 from experiments.nuclei.patches import PATCH
-from experiments.nuclei.wrong_labels_data import N_TRAIN as NOISY_TRAIN
 
 
 def made_table(n_fields=40):
@@ -24,7 +23,7 @@ def made_table(n_fields=40):
     return pd.DataFrame(rows, columns=["case", "split", "modality", "field"])
 
 
-def made_images(n_train: Mapping[str, int] = NOISY_TRAIN, size: int = PATCH) -> list[Image]:
+def made_images(n_train: Mapping[str, int] = N_TRAIN_OF_TWO, size: int = PATCH) -> list[Image]:
     """Images of that side with a nucleus each, as many of every modality as the experiment with
     wrong labels has."""
     rng = np.random.default_rng(0)

@@ -20,6 +20,7 @@ from nnunet_dro.model_folders.finetuning import (
 )
 from nnunet_dro.model_folders.source_model import find_source, read_source
 from nnunet_dro.nnunet.folders import first_checkpoint
+from nnunet_dro.nnunet.splits_file import cases_of_source
 from nnunet_dro.nnunet.training import Target, find_target
 from nnunet_dro.trainers.checkpoint import Source, digest_of
 from tests.commands import done, refused, run
@@ -345,6 +346,7 @@ def test_validation_cases_that_the_source_has_seen_are_named(target, source, mon
     monkeypatch.setattr(Target, "held_out_cases", lambda _: {"b", "case_02", "case_01"})
     named = "trained on 2 cases (case_01, case_02) that fold 0 validates on. Its validation"
     assert named in done(finetune(target, source)).stderr
+    assert cases_of_source(target.fold_folder(TRAINER)) == {"case_01", "case_02"}
 
 
 def test_a_source_has_the_same_digest_however_it_was_saved(target, source):

@@ -72,8 +72,11 @@ def splits_table(folds: pd.DataFrame, notes: Sequence[str] = ()) -> RenderableTy
         (Column("To validate on"), lambda row: f"{row['n_validation']:,}"),
         (Column("To train on"), lambda row: f"{row['n_training']:,}"),
     ]
-    title = "Cases of every stratum in each fold that validates on it"
-    table = Table.of(title, columns, validating.to_dict("records"))
+    table = Table.of(
+        "Cases of every stratum in each fold that validates on it",
+        columns,
+        validating.to_dict("records"),
+    )
     return printed([table, *map(Note, notes)])
 
 

@@ -125,8 +125,10 @@ def comparison_latex(comparison: Comparison) -> str:
 
     Numbers that improve on every other method by 5 percentage points or more are in bold.
     """
-    view = ComparisonView.of(comparison)
-    return latex(view.paper_tables, *_on_protocol(comparison.about))
+    return latex(
+        ComparisonView.of(comparison).paper_tables,
+        *_on_protocol(comparison.about),
+    )
 
 
 def _on_protocol(about: Mapping[str, Any]) -> list[str]:

@@ -33,8 +33,9 @@ def metrics_of(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[
 
 def rows_by_metric(table: pd.DataFrame) -> dict[str, Sequence[Record]]:
     """The rows of each metric, by its name."""
-    groups = table.groupby("metric", sort=False)
-    return {str(name): rows.to_dict("records") for name, rows in groups}
+    return {
+        str(name): rows.to_dict("records") for name, rows in table.groupby("metric", sort=False)
+    }
 
 
 def shown_statistics(metric: Metric) -> tuple[str, ...]:

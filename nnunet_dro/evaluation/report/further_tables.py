@@ -65,8 +65,7 @@ def lesion_tables(sizes: pd.DataFrame) -> list[Table]:
     """The lesions by volume, a table per attribute; none where no lesions were compared."""
     if not len(sizes):
         return []
-    groups = sizes.groupby("attribute", sort=False)
-    return [_lesion_table(rows) for _, rows in groups]
+    return [_lesion_table(rows) for _, rows in sizes.groupby("attribute", sort=False)]
 
 
 def _lesion_table(sizes: pd.DataFrame) -> Table:
@@ -140,8 +139,7 @@ def equity_tables(equity: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
         equity: From `equity`.
         scores: The scores, which tell the unit of distances.
     """
-    groups = equity.groupby("attribute", sort=False)
-    return [_equity_table(rows, scores) for _, rows in groups]
+    return [_equity_table(rows, scores) for _, rows in equity.groupby("attribute", sort=False)]
 
 
 def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
@@ -255,8 +253,7 @@ def _number(column: str, metric: Metric, record: Record) -> str:
 
 
 def _wins(record: Record) -> str:
-    numbers = (int(record[name]) for name in ("wins", "ties", "losses"))
-    return " / ".join(map(str, numbers))
+    return " / ".join(str(int(record[name])) for name in ("wins", "ties", "losses"))
 
 
 def _change(statistic: str, metric: Metric, record: Record) -> Cell:
@@ -304,10 +301,9 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
     what = "mean difference" if is_difference else "mean"
     others = of_other_trainings(rows.iloc[0])
     note = say("bounds_for_verdicts", title=metric.title, others=others)
-    title = f"Bounds of the {what} for verdicts"
     return [
         Table.of_pairs(
-            title,
+            f"Bounds of the {what} for verdicts",
             pairs,
             kind="bounds",
             notes=(note,),

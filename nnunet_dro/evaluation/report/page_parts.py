@@ -56,8 +56,10 @@ def requirements_section(view: StrataView) -> list[Block]:
     """The requirements with a heading; nothing without any."""
     if not view.requirements:
         return []
-    heading = Heading("Requirements", anchor="requirements", short="Requirements")
-    return [heading, *view.requirements]
+    return [
+        Heading("Requirements", anchor="requirements", short="Requirements"),
+        *view.requirements,
+    ]
 
 
 def attribute_heading(attribute: str, number: int) -> Heading:

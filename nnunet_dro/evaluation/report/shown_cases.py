@@ -83,8 +83,10 @@ class ShownCases:
     @cached_property
     def scores_by_label(self) -> dict[str, pd.DataFrame]:
         """Label to its scores."""
-        groups = self.scores.groupby("label", sort=False, observed=True)
-        return {str(label): rows for label, rows in groups}
+        return {
+            str(label): rows
+            for label, rows in self.scores.groupby("label", sort=False, observed=True)
+        }
 
     def units(self, label: str, attribute: str, metric: Metric) -> pd.DataFrame:
         """What statistics are of: the scores of a label, or a row per patient and stratum.

@@ -28,6 +28,7 @@ from nnunet_dro.losses import DiceCELoss, PooledHardness
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.command import best_device, variables
 from nnunet_dro.nnunet.folders import SPLITS_FILE
+from nnunet_dro.nnunet.splits_file import cases_of_source
 from nnunet_dro.sampling import draws_of_kinds
 from nnunet_dro.trainers.checkpoint import read_checkpoint, state_in, trained_cases
 from nnunet_dro.trainers.data.dataloading import loader_of
@@ -70,6 +71,8 @@ class FinishedModel:
         self.trainer = trainer
         #: The cases that the checkpoint says it was trained on, with any folds so far.
         self._trained_cases = trained_cases(state_in(checkpoint))
+        #: Those that the model it was started from may have been trained on.
+        self._cases_of_source = cases_of_source(inputs.checkpoint.parent)
         #: The trainer's name that stands now for the training, see `trained_with`.
         self.trained_with = trained_with(checkpoint)
         self._loader = loader_of(augmenter)
@@ -91,11 +94,11 @@ class FinishedModel:
         check_preprocessed(folder, training | validation)
 
         validation -= training
-        seen = validation & self._trained_cases
+        seen = validation & (self._trained_cases | self._cases_of_source)
         if seen:
             report(
-                f"Left out, for the network was trained on them before {SPLITS_FILE} was changed: "
-                f"{name_some(sorted(seen))}."
+                f"Left out, for the network was trained on them before {SPLITS_FILE} was changed, "
+                f"or in the model that it was started from: {name_some(sorted(seen))}."
             )
 
         # The checkpoints of other trainers do not say what was trained on.
