@@ -7,8 +7,9 @@ PLAIN = "plain"
 TOLD = "IW"
 #: The default of `nnUNetTrainerDRO`.
 DEFAULT = "hardest_kinds"
-#: Plain training once more, where some were trained on another machine than the others.
+#: Plain training once more, where some were trained on a GPU, or on another processor.
 PLAIN_GPU = "plain_GPU"
+PLAIN_AGAIN = "plain_again"
 #: Method to the trainer's name without its length; ``{by}`` is the column of the case table that
 #: has the strata.
 METHODS = {
@@ -38,6 +39,7 @@ METHODS = {
     "plain_batch2": "nnUNetTrainerHWS_beta0",
     "held_out": f"nnUNetTrainerIW_{HELD_OUT}_asWeights",
     PLAIN_GPU: "nnUNetTrainerHWS_beta0",
+    PLAIN_AGAIN: "nnUNetTrainerHWS_beta0",
 }
 #: Those with twice as many cases in a batch as the others.
 DOUBLE_BATCH = ("plain_batch2",)

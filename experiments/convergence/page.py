@@ -162,11 +162,12 @@ def _at_the_end(regrouped: pd.DataFrame, roles: Roles, last: int) -> pd.DataFram
 def _verdicts(
     scores: pd.DataFrame, roles: Roles, last: int, *, converged: bool
 ) -> list[dict[str, object]]:
-    """`verdict` of each method but plain training that has a pair of seeds."""
+    """`verdict` of each method that has a pair of seeds, but not of plain training anywhere."""
     rows = differences(mean_of_rare(scores, roles), roles)
     if rows.empty:
         return []
-    rows = rows[(rows["method"] != roles.plain) & rows["difference"].notna()]
+    is_plain = rows["method"].isin([roles.plain, *roles.plain_elsewhere.values()])
+    rows = rows[~is_plain & rows["difference"].notna()]
     by_method = rows.groupby("method", sort=False)
     return [verdict(group, last, converged=converged) for _, group in by_method]
 

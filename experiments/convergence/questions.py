@@ -1,10 +1,18 @@
 """What is asked of which data, and what its page calls their strata."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from experiments.convergence.methods import DOUBLE_BATCH, LATE, PLAIN, PLAIN_GPU, TOLD
+from experiments.convergence.methods import (
+    DEFAULT,
+    DOUBLE_BATCH,
+    LATE,
+    PLAIN,
+    PLAIN_AGAIN,
+    PLAIN_GPU,
+    TOLD,
+)
 from experiments.convergence.training import QUICK
 from experiments.curves.results import Roles
 from experiments.datasets.division import FOLDS
@@ -68,8 +76,8 @@ class Question:
     #: Folds whose ensemble is tested, at the end alone; 0 for a network that sees all training
     #: cases.
     folds: int = 0
-    #: Methods that were trained on a GPU, where the others were trained on a CPU.
-    on_a_gpu: tuple[str, ...] = ()
+    #: Methods that were trained on another machine than the others, to plain training there.
+    plain_elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def roles(self) -> Roles:
@@ -81,7 +89,7 @@ class Question:
             common=self.data.common,
             rare=self.data.rare,
             label=label,
-            plain_elsewhere=dict.fromkeys(self.on_a_gpu, PLAIN_GPU),
+            plain_elsewhere=self.plain_elsewhere,
         )
 
     def batch_size(self, method: str) -> int:
@@ -238,6 +246,7 @@ def lesions(
         iterations=length(2000, quick=quick),
         gaining="rare centres",
         late=("held_out",),
+        plain_elsewhere={} if slices else {DEFAULT: PLAIN_AGAIN},
         seconds=_SECONDS[slices],
     )
 
@@ -310,7 +319,7 @@ def nuclei(data: Path, *, quick: bool) -> Question:
         gaining="rare modalities",
         settling=0.25,
         seconds=0.09,
-        on_a_gpu=("held_out", "IW_share0.5"),
+        plain_elsewhere=dict.fromkeys(("held_out", "IW_share0.5"), PLAIN_GPU),
     )
 
 
