@@ -186,6 +186,8 @@ def write_dicom(path, **tags):
         image.SetMetaData(tag, value)
     path.parent.mkdir(parents=True, exist_ok=True)
     SimpleITK.WriteImage(image, str(path))
+    # A letter of Latin-1, which is no UTF-8.
+    path.write_bytes(path.read_bytes().replace(b"ACME", b"Acm\xe9"))
 
 
 def test_dicom_files(study):
@@ -211,7 +213,7 @@ def test_dicom_files(study):
 
     rows = read_cases(study / "cases.csv")[columns].iloc[:2].to_numpy().tolist()
 
-    assert rows == [["ACME", "Prisma", "3", "1.2", sex, "45"] for sex in "FM"]
+    assert rows == [["Acmé", "Prisma", "3", "1.2", sex, "45"] for sex in "FM"]
 
 
 def test_columns_and_rows_of_a_case_table_are_kept(study):

@@ -168,7 +168,9 @@ def _text(value: Any) -> str:
     """Text or a number, with single spaces."""
     if not isinstance(value, str | int | float):
         return ""
-    return " ".join(str(value).split())
+    # DICOM that is not UTF-8 is mostly Latin-1; SimpleITK hides its bytes in these characters.
+    text = re.sub("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), str(value))
+    return " ".join(text.split())
 
 
 def _number(value: Any) -> str:
@@ -266,9 +268,5 @@ def of_dicom(folder: Path, case: str) -> dict[str, str]:
 
 def _entries(metadata: Mapping[str, Any], name_of: Callable[[Field], str]) -> dict[str, str]:
     """The entries of the case table that metadata give, by column; empty ones are left out."""
-    entries = {}
-    for field in FIELDS:
-        name = name_of(field)
-        if name in metadata:
-            entries[field.column] = field.read(metadata[name])
+    entries = {field.column: field.read(metadata.get(name_of(field))) for field in FIELDS}
     return {column: entry for column, entry in entries.items() if entry}
