@@ -209,7 +209,7 @@ def _definitions(scoring: Scoring, scores: pd.DataFrame) -> dict[str, str]:
     unit = METRICS["hd95"].measured(pixels=in_pixels(scores)).unit
     for name in scoring.metrics:
         if METRICS[name].has_tolerance:
-            definitions[name] += f"; tolerance {scoring.nsd_tolerance_mm:g} {unit}"
+            definitions[name] += f"; tolerance {scoring.nsd_tolerance_mm:.15g} {unit}"
     if scoring.instances:
         definitions["lesions"] = scoring.instances.definition
 

@@ -40,7 +40,7 @@ def estimand_of(requirement: Requirement, metric: str, *, over: str) -> str:
     words = _in_words(column_of(requirement.statistic).removesuffix(GUARANTEED))
     if requirement.confidence is not None:
         side = "lower" if requirement.end == "low" else "upper"
-        words = f"{side} {requirement.confidence:g} % bound of the {words}"
+        words = f"{side} {requirement.confidence:.15g} % bound of the {words}"
 
     title = metric
     if metric in METRICS:

@@ -125,7 +125,7 @@ def _condition(comparison: Comparison) -> str:
     failure = Failure.of(comparison.failure)
     metric = fmt.metric_named(failure.metric, comparison.scores)
     bound = fmt.scaled(failure.bound, metric)
-    return f"{metric.title} {failure.comparison} {bound:g} {fmt.unit_sign(metric)}"
+    return f"{metric.title} {failure.comparison} {bound:.12g} {fmt.unit_sign(metric)}"
 
 
 def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: str) -> Table:

@@ -113,7 +113,7 @@ class StrataRows:
     @property
     def _failure_title(self) -> str:
         bound = fmt.scaled(self.failed_if.bound, self.metric)
-        return f"{self.failed_if.comparison} {bound:g}"
+        return f"{self.failed_if.comparison} {bound:.12g}"
 
     @cached_property
     def _notes(self) -> tuple[str, ...]:

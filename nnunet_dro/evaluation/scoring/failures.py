@@ -25,7 +25,8 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {">=": ge, "<=": le, ">": gt, "<
 #: Values and bounds are compared to so many decimals: what is beyond comes from rounding.
 DECIMALS = 12
 
-_CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(-?(?:\d+\.?\d*|\.\d+))\s*", re.ASCII)
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?"
+_CONDITION = re.compile(rf"\s*(\w+)\s*(>=|<=|>|<)\s*({_NUMBER})\s*", re.ASCII)
 
 #: The kinds of failures.
 KINDS = ("missed", "invented")
@@ -123,7 +124,7 @@ class Failure:
         return cls(metric, comparison, bound)
 
     def __str__(self) -> str:
-        return f"{self.metric}{self.comparison}{self.bound:g}"
+        return f"{self.metric}{self.comparison}{self.bound:.15g}"
 
     def of_cases(self, values: FloatArray, failed: Mapping[str, BoolArray] | None) -> FloatArray:
         """Which cases fail: 1 for those that do, and 0 for the others.

@@ -46,8 +46,8 @@ class MatchRule:
         if self.name == "iou":
             return (
                 "lesions of reference and prediction are matched one to one, the pair with the "
-                f"largest IoU first, if the IoU is at least {self.threshold:g} (a pair at exactly "
-                f"{self.threshold:g} counts)"
+                f"largest IoU first, if the IoU is at least {self.threshold:.15g} (a pair at "
+                f"exactly {self.threshold:.15g} counts)"
             )
         if self.name == "overlap":
             return (
@@ -194,7 +194,9 @@ class Instances:
             labels = "every label"
         not_counted = ""
         if self.above_mm3:
-            not_counted = f"; lesions of the reference up to {self.above_mm3:g} mm3 are not counted"
+            not_counted = (
+                f"; lesions of the reference up to {self.above_mm3:.15g} mm3 are not counted"
+            )
         return (
             f"connected components ({self.connectivity} neighbours) of {labels}; "
             f"{self.rule.definition}{not_counted}"
@@ -205,7 +207,7 @@ class Instances:
         """The options, for JSON."""
         match = self.rule.name
         if match == "iou":
-            match += f":{self.rule.threshold:g}"
+            match += f":{self.rule.threshold:.15g}"
         elif match == "brats":
             match += f":{self.rule.n_dilations}"
         return {

@@ -143,7 +143,7 @@ PERCENTILES = {"median": 50, "p75": 75, "p25": 25, "p10": 10, "p5": 5}
 
 def confidence_column(statistic: str, end: str, confidence: float) -> str:
     """The column of a one-sided bound in the strata frame, such as ``p5_low_95``."""
-    return f"{statistic}_{end}_{confidence:g}"
+    return f"{statistic}_{end}_{confidence:.15g}"
 
 
 def n_defined(row: Any) -> int:

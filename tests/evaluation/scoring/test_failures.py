@@ -63,6 +63,11 @@ def test_a_distance_at_the_bound_does_not_fail_by_rounding():
     assert Failure.of("hd95>=0.3").of_cases(distances, None).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("text", ["absolute_volume_error>1e-05", "dice<0.9999999", "hd95>20"])
+def test_no_digit_of_a_bound_is_lost(text):
+    assert str(Failure.of(text)) == text
+
+
 def test_the_diagonal_of_the_image_is_the_distance_of_a_failure(failures):
     result = done(
         made.run_evaluate(
