@@ -2,6 +2,7 @@
 
 import csv
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -240,8 +241,11 @@ def notes_on_decimal_commas(column: str, entries: Iterable[str]) -> list[str]:
 
 
 def _meaning(entry: str) -> str:
-    """What an entry means, whatever its case, spaces, underscores, leading zeros and ``.0``."""
-    words = entry.casefold().replace("_", " ").split()
+    """What an entry means, whatever its case, spaces, underscores, leading zeros and ``.0``.
+
+    Nor does it matter in which of Unicode's forms it is: an a with dots is one character or two.
+    """
+    words = unicodedata.normalize("NFKC", entry).casefold().replace("_", " ").split()
     return " ".join(re.sub(r"^0+(?=\d)|(?<=\d)\.0+$", "", word) for word in words)
 
 

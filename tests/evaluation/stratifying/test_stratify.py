@@ -492,7 +492,7 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
 
 def test_entries_that_may_mean_the_same_are_noted_column_by_column():
     of_cases = table(
-        centre=["A", "a", "A", "B"],
+        centre=["A", "a", "Ä", "A\u0308"],
         scanner=["1", "1.0", "1.5 T", "1.5_t"],
         age=["5", "05", "40", "60"],
         patient=["p 1", "P_01", "p 2", "missing"],
@@ -503,7 +503,7 @@ def test_entries_that_may_mean_the_same_are_noted_column_by_column():
     )
 
     assert notes_on_entries(of_cases, ["centre,scanner", "age:0,18,65"], "patient") == [
-        said.format("centre", "A = a"),
+        said.format("centre", "A = a, A\u0308 = Ä"),
         said.format("scanner", "1 = 1.0, 1.5 T = 1.5_t"),
         said.format("patient", "P_01 = p 1"),
     ]
