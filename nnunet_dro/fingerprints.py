@@ -82,7 +82,8 @@ def fingerprint(image: ArrayLike) -> NDArray[np.float64]:
         step = max(1, -(-slices.size // _MOST_VOXELS))
         values = slices[::step].astype(np.float64)
 
-        deviation = float(values.std())
+        # By its rounding error, the deviation of equal values can be above 0.
+        deviation = float(values.std()) if np.ptp(values) > 0 else 0.0
         percentiles = np.percentile(values, PERCENTILES)
         gradient = _mean_gradient(values)
         numbers += [*percentiles, gradient]

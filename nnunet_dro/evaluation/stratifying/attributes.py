@@ -218,7 +218,8 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
 
     deviation = float(around.std())
     difference = float(values[inside].mean()) - float(around.mean())
-    if not deviation > 0:
+    # By its rounding error, the deviation of equal values can be above 0.
+    if not around.max() > around.min():
         return _NAN
     return abs(difference) / deviation
 
