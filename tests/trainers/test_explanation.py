@@ -21,7 +21,7 @@ def test_the_table_of_options_has_room_for_sentences_in_80_columns():
 
 def test_a_name_is_explained_option_by_option():
     text = "\n".join(explain("nnUNetTrainerHWS_beta10_noIS_20epochs"))
-    assert "beta10 (x = 10): Robustness" in text
+    assert "beta10 (x = 10): Draws a case" in text
     assert "noIS: Turns the importance weights" in text
     assert "20epochs: Number of epochs." in text
     assert text.endswith("-tr nnUNetTrainerHWS_beta10_noIS_20epochs")
@@ -45,7 +45,7 @@ def test_a_name_is_explained_option_by_option():
 @pytest.mark.parametrize(
     ("name", "explained"),
     [
-        ("HWS_cvar0.5", "cvar0.5 (a = 0.5): Draws uniformly from the hardest share a of"),
+        ("HWS_cvar0.5", "cvar0.5 (a = 0.5): Draws only from the hardest share a of"),
         ("HWS_clip0.5to2", "clip0.5to2: Smallest and"),
         ("HWS_sub2x1x1", "sub2x1x1: Divides each case into a grid"),
     ],

@@ -12,14 +12,14 @@ OPTIONS = (
         "hardest<d>",
         "Moves a part d of the draws to the hardest cases, as far as they are learnt; 0 <= d < 1. "
         "Each of these is drawn up to about 6 times as often as by chance, or as often as the "
-        "rarest kind of images if that is more. Every case keeps 1 - d of its other draws. With 0 "
-        "the images alone decide, see rare<c>.",
+        "rarest kind of images if that is more. Every case keeps 1 - d of the draws that it would "
+        "have otherwise. With 0 the images alone decide, see rare<c>.",
     ),
     number_option(
         "rare<c>",
-        "Draws images of a rare kind more often than others; c >= 1, and 1 looks at no image. A "
-        "kind is rare if it has at least five cases, and a share s of the cases below 0.2. It is "
-        "drawn min(c, 0.2 / s) times as often.",
+        "Draws images of a rare kind more often than others; c >= 1, and with 1 no image is looked "
+        "at. A kind is rare if it has at least five cases, and a share s of all cases below 0.2. "
+        "It is drawn min(c, 0.2 / s) times as often as others.",
     ),
     number_option(
         "share<s>",
@@ -30,39 +30,38 @@ OPTIONS = (
     ),
     number_option(
         "earned<s>",
-        "Draws as share<s> does, but only as far as the hardest cases are learnt, and so uniformly "
-        "at first; 0 < s < 1. earned0.5 was the default of version 0.3.",
+        "Draws as share<s> does, but only as far as the hardest cases are learnt; at first it "
+        "therefore draws uniformly; 0 < s < 1. earned0.5 was the default of version 0.3.",
     ),
     number_option(
         "beta<x>",
-        "Robustness: a case is drawn with probability softmax(x * stale loss), instead of by a "
-        "share. 0 is plain nnU-Net.",
+        "Draws a case with the probability softmax(x * stale loss). With 0 all cases are drawn "
+        "equally often, as in plain nnU-Net.",
         source=f"{_FIDON}, Algorithm 1",
     ),
     switch(
         "betaauto",
-        "Sets beta to 1 / standard deviation between the cases after each epoch. It is 0 until "
-        "all cases were seen.",
+        "Sets beta after each epoch to 1 / the standard deviation of the losses between the cases. "
+        "It is 0 until all cases were drawn once.",
         field="auto_beta",
         source=f"{_FIDON}, on the choice of beta",
     ),
     switch(
         "chi2",
-        "Uses the Pearson divergence instead of KL: the probabilities are "
-        "(1 + beta * stale loss / 2) / n, projected onto the simplex. Easy cases get "
-        "probability 0.",
+        "Draws with the probabilities that are nearest to (1 + beta * stale loss / 2) / n, not "
+        "below 0, and sum to 1 (Pearson divergence instead of KL). Easy cases get 0.",
         source="Fidon et al. 2020, eq. (21)",
     ),
     number_option(
         "cvar<a>",
-        "Draws uniformly from the hardest share a of the cases (conditional value at risk) "
-        "instead of by beta; 0 < a < 1.",
+        "Draws only from the hardest share a of the cases, these uniformly (conditional value at "
+        "risk); 0 < a < 1.",
         source="Rockafellar and Uryasev 2000",
     ),
     number_option(
         "doro<e>",
-        "With cvar, sets the hardest share e of the cases aside as suspected outliers and names "
-        "them in the log.",
+        "With cvar: first sets the hardest share e of the cases aside, as suspected outliers, and "
+        "names them in the log.",
         source="Zhai et al. 2021",
     ),
     switch(
@@ -78,7 +77,9 @@ OPTIONS = (
         source="Mahajan et al. 2018, x = 0.5",
     ),
     number_option(
-        "nu<x>", "Step size of the group weights per iteration.", source="Sagawa et al. 2020"
+        "nu<x>",
+        "Size of the steps by which the weights of the groups change, once per iteration.",
+        source="Sagawa et al. 2020",
     ),
     number_option(
         "adj<C>",
@@ -96,34 +97,33 @@ OPTIONS = (
     ),
     number_option(
         "T<n>",
-        "Number of gradient steps from a batch to the generated batch, 1 to 15.",
+        "Number of gradient steps that change the images of a batch, 1 to 15.",
         field="steps",
         source=_WANG,
         read=int,
     ),
     number_option(
         "eta<x>",
-        "Size of the gradient steps to the generated batch.",
+        "Size of the gradient steps that change the images of a batch.",
         field="step_size",
         source=_WANG,
     ),
     number_option(
         "gamma<x>",
-        "Keeps the features of the generated batch close to the original ones, with the penalty "
-        "x / 2 * squared distance.",
+        "Keeps the features of the changed images close to those of the original ones, by the "
+        "penalty x / 2 * squared distance.",
         field="penalty",
         source=_WANG,
     ),
     number_option(
         "rms<e>",
-        "Bounds the root mean square change of a generated image by e standard deviations of the "
-        "image.",
+        "Bounds the root mean square change of an image to e standard deviations of the image.",
         field="largest_change",
     ),
     switch(
         "IS",
         "Turns the importance weights exp(beta * change of the stale loss) on. With DRO, cases are "
-        "then drawn by earned0.5 unless share, earned or beta is named.",
+        "then drawn by earned0.5 unless share, earned, beta or betaauto is named.",
         field="importance_sampling",
         source=_FIDON,
     ),
@@ -137,8 +137,8 @@ OPTIONS = (
     ),
     switch(
         "exactIS",
-        "Computes the importance weights from the exact ratio of the probabilities, which never "
-        "exceeds 1 / p.",
+        "Computes the importance weights from the exact ratio of the probabilities with the new "
+        "and the old loss, which never exceeds 1 / p.",
         field="exact_ratio",
         source=f"{_FIDON}, eq. (19)",
     ),
@@ -151,13 +151,13 @@ OPTIONS = (
     number_option("clip<lo>to<hi>", "Smallest and largest importance weight.", source=_FIDON),
     number_option(
         "momentum<m>",
-        "Averages the losses of a case over its visits: "
-        "stale loss <- m * stale loss + (1 - m) * loss, 0 <= m < 1. 0 keeps the last loss.",
+        "Averages the losses of a case over its draws: "
+        "stale loss <- m * stale loss + (1 - m) * loss; 0 <= m < 1. With 0 the last loss counts.",
     ),
     number_option(
         "warmup<n>",
-        "Draws cases uniformly for the first n epochs, while losses are collected. GILS generates "
-        "no batches in them.",
+        "Draws cases uniformly for the first n epochs, while losses are collected. GILS changes no "
+        "images in them.",
         source="Fidon et al. 2020, one epoch",
         read=int,
     ),
@@ -207,8 +207,8 @@ OPTIONS = (
     ),
     number_option(
         "memory<m>",
-        "Weight of the past in the pooled hardness, at each visit of a case; 0 <= m < 1. "
-        "About 1 / (1 - m) patches count.",
+        "Weight of the earlier patches in the pooled hardness, each time that a case is drawn; "
+        "0 <= m < 1. About 1 / (1 - m) patches count.",
     ),
     number_option(
         "la<tau>",
@@ -227,8 +227,8 @@ OPTIONS = (
     ),
     number_option(
         "poly<alpha>",
-        "Gives the cross-entropy a polynomial tail: voxels with a large margin keep a gradient of "
-        "the order of margin^-(alpha + 1).",
+        "Gives the cross-entropy a polynomial tail: voxels that are clearly right keep a gradient "
+        "of the order of margin^-(alpha + 1).",
         field="polynomial_tail",
         source="Wang et al. 2022",
     ),
