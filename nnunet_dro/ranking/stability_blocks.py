@@ -20,10 +20,7 @@ from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import OVERALL, TITLES
 from nnunet_dro.ranking.stability import Part, consensus_shares
 from nnunet_dro.ranking.tables import ColumnOf, first_cell, rank_text, say, score_text
-from nnunet_dro.ranking.words import first_teams
-
-#: Below this number of cases a stratum has few.
-FEW_CASES = 10
+from nnunet_dro.ranking.words import FEW_CASES, first_teams
 
 
 def stability(ranking: Ranking) -> Iterator[Block]:

@@ -13,6 +13,9 @@ from nnunet_dro.ranking.ranks import TITLES
 #: Teams that a sentence names.
 _MOST_NAMES = 3
 
+#: Below this number of cases (or patients) there are few.
+FEW_CASES = 10
+
 
 def first_teams(ranks: "pd.Series[float]") -> list[str]:
     """The teams of rank 1."""
@@ -23,6 +26,7 @@ def first_teams(ranks: "pd.Series[float]") -> list[str]:
 WORDS = Words(
     Path(__file__).parent / "assets" / "words.jinja",
     {
+        "FEW_CASES": FEW_CASES,
         "MOST_NAMES": _MOST_NAMES,
         "TITLES": TITLES,
         "attribute_title": attribute_title,

@@ -205,7 +205,7 @@ def test_the_consensus_has_the_weights_of_the_rankings(odd):
     assert row["kendall_tau"] == pytest.approx(expected)
 
 
-def test_weights_and_small_strata_are_told():
+def test_weights_and_small_numbers_of_cases_are_told():
     ranking = rank_evaluations(
         random_evaluations(3, 24, labels=("liver", "tumour")),
         by=["centre"],
@@ -216,6 +216,9 @@ def test_weights_and_small_strata_are_told():
     assert "Weights: tumour=2; others have the weight 1" in page
     assert "Fewer than 10 cases, of which ranks say little: B, C." in page
     assert '<th scope="colgroup" colspan="1" class="span">Rank by worst</th>' in page
+    few = rank_evaluations(random_evaluations(2, 9), n_resamples=20)
+    words = "Samples of fewer than 10 cases say little of how sure the ranks are."
+    assert [words in ranking_files(made)["report.md"] for made in (ranking, few)] == [False, True]
 
 
 @pytest.mark.parametrize("aggregate_only", [False, True])
