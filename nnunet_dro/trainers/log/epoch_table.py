@@ -17,11 +17,12 @@ COLUMNS = {
     "epoch": "Number of the epoch, from 0 as in nnU-Net.",
     "effective_cases": (
         "Effective number of cases: exp(entropy) of the probabilities of a single draw at the end "
-        "of the epoch. The cases of a batch are distinct, so that in large batches of few cases "
-        "more are effective than this."
+        "of the epoch. Since the cases of a batch are distinct, more are effective than this if "
+        "batches are large and cases few."
     ),
     "clipped_share": (
-        "Share of the epoch's importance weights that hit the clip; empty without such weights."
+        "Share of the epoch's importance weights that reached a bound, lo or hi; empty without "
+        "such weights."
     ),
     "refused_losses": "Number of losses that were not finite and not stored.",
     "mean_loss": "Mean of the stale losses; empty while no case has one.",
@@ -33,11 +34,11 @@ COLUMNS = {
         "At most 5 % of the cases have a stale loss above this bound, R + log(20) / beta (Fidon et "
         "al. 2022, eq. 15). It is `inf` for beta 0 and for other rules than KL."
     ),
-    "beta": "Robustness beta at the end of the epoch; empty for a rule without one.",
+    "beta": "The beta at the end of the epoch; empty for a rule without one.",
     "mean_weight": "Mean importance weight; empty without such weights.",
     "mean_staleness": (
         "Mean age of the stale losses at the end of the epoch, in iterations since they were "
-        "stored; empty until every case was seen."
+        "stored; empty until every case was drawn."
     ),
     "largest_staleness": "Age of the oldest stale loss, counted in the same way.",
     "fall_of_drawn": (
