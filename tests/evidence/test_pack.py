@@ -39,7 +39,9 @@ def study(tmp_path_factory):
         "--patient",
         "patient",
         "--metrics",
-        "dice,hd95,volume_error",
+        "dice,hd95,volume_error,nsd",
+        "--nsd-tolerance-mm",
+        2,
     )
     assert run_evaluate(root, *words, bootstrap=200).exit_code == 0
     result = run("report", root / "out", "--pack", root / "pack")
@@ -80,7 +82,7 @@ def test_the_model_card_has_every_stratum_and_what_was_missed(study):
 
     for row in strata.to_dict("records"):
         place = f"{row['attribute']}: {row['stratum']}"
-        for statistic in ("mean", "p5" if row["metric"] == "dice" else "max"):
+        for statistic in ("mean", "p5" if row["metric"] in ("dice", "nsd") else "max"):
             if not np.isnan(row[statistic]):
                 value = found[place, f"{row['metric']}, {statistic}, {row['label']}"]
                 assert value == pytest.approx(row[statistic], rel=1e-12)
@@ -148,13 +150,16 @@ def test_hashes_and_reports_are_in_the_pack_and_no_rule_is_claimed(study):
     inputs = json.loads((study / "out" / "summary.json").read_text())["inputs"]
     text = text_of(study, "README.md")
 
-    assert inputs["references_sha256"] in text
-    assert inputs["predictions_sha256"] in text
-    for name in ("report.html", "scores.csv", "strata.csv", "summary.json"):
-        assert (study / "pack" / name).is_file()
-        assert name in text
+    assert all(inputs[f"{name}_sha256"] in text for name in ("references", "predictions"))
+    files = {"report.html", "scores.csv", "strata.csv", "summary.json"}
+    assert files <= {path.name for path in (study / "pack").iterdir() if path.name in text}
     for path in (study / "pack").glob("*.md"):
         assert "compliant" not in path.read_text(encoding="utf-8").lower()
+
+
+@pytest.mark.parametrize("name", ["claim.md", "model_card.md", "report.html", "report.tex"])
+def test_the_tolerance_of_a_metric_is_said(study, name):
+    assert "tolerance 2 mm" in text_of(study, name)
 
 
 def test_a_folder_with_something_in_it_is_not_touched(study):

@@ -28,7 +28,6 @@ from nnunet_dro.evaluation.report.views import EvaluationView
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
-from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import unit_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import written
@@ -131,7 +130,11 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         "one": cases_and_patients.assign(share=shares),
         "n_cases": int(cases_and_patients["cases"].iloc[0]),
         "n_patients": n_patients,
-        "metrics": {name: METRICS[name] for name in evaluation.metrics},
+        "definitions": {
+            name: definition
+            for name, definition in evaluation.about["definitions"].items()
+            if name in (*evaluation.metrics, "lesions")
+        },
         # Sections of the report are parts of a section in the pack.
         "performance": markdown(view.all_tables, level=3).strip(),
         "notes": view.notes,

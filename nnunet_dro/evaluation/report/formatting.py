@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,14 +17,25 @@ from nnunet_dro.naming import NO_VALUE, written
 Record = Mapping[Hashable, Any]
 
 
-def metric_named(name: str, scores: pd.DataFrame | None = None) -> Metric:
-    """The metric of a column; ``scores`` tell the unit of distances."""
+def metric_named(
+    name: str,
+    scores: pd.DataFrame | None = None,
+    definitions: Mapping[str, str] | None = None,
+) -> Metric:
+    """The metric of a column.
+
+    ``scores`` tell the unit of distances, and ``definitions`` what depends on options, such as a
+    tolerance.
+    """
     if name not in METRICS:
         names = ", ".join(METRICS)
         raise ValueError(
             f"`metric` must be among {names}, got {name!r}. Leave it out of the report."
         )
-    return METRICS[name].measured(pixels=scores is not None and in_pixels(scores))
+    return replace(
+        METRICS[name].measured(pixels=scores is not None and in_pixels(scores)),
+        definition=(definitions or {}).get(name, METRICS[name].definition),
+    )
 
 
 def metrics_of(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[Metric]:

@@ -1,7 +1,7 @@
 """The tables of strata: the statistics of every stratum, label and method."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -68,14 +68,23 @@ class StrataRows:
         strata: pd.DataFrame,
         scores: pd.DataFrame | None = None,
         failure: str | None = None,
+        definitions: Mapping[str, str] | None = None,
     ) -> "list[StrataRows]":
-        """The rows of every attribute and metric, metrics of one attribute together."""
+        """The rows of every attribute and metric, metrics of one attribute together.
+
+        Args:
+            strata: A row per attribute, stratum, label and metric.
+            scores: They tell the unit of distances.
+            failure: When a case has failed.
+            definitions: Those of metrics, by their names, with the options that they depend on;
+                None for those without any.
+        """
         failed_if = Failure.of(failure or DEFAULT_FAILURE)
         made = []
         for attribute in strata["attribute"].unique():
             inside = strata[strata["attribute"] == attribute]
             for name in inside["metric"].unique():
-                metric = fmt.metric_named(str(name), scores)
+                metric = fmt.metric_named(str(name), scores, definitions)
                 records = inside[inside["metric"] == name].to_dict("records")
                 made.append(cls(metric, records, failed_if))
         return made

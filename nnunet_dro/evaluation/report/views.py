@@ -74,7 +74,12 @@ class StrataView:
         rows = self.rows(attribute, labels)
         if self.method is not None:
             rows = rows.assign(method=self.method)
-        return StrataRows.of(rows, self.source.scores, self.failure)
+        return StrataRows.of(
+            rows,
+            self.source.scores,
+            self.failure,
+            self.source.about.get("definitions"),
+        )
 
     @property
     def _names(self) -> list[str]:
