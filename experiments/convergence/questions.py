@@ -221,6 +221,7 @@ def lesions(
     if wrong:
         words += ", wrong labels"
         share = SHARE
+    plain_elsewhere = {} if slices else {DEFAULT: PLAIN_AGAIN}
 
     train = dict(counts.train)
     return Question(
@@ -246,7 +247,7 @@ def lesions(
         iterations=length(2000, quick=quick),
         gaining="rare centres",
         late=("held_out",),
-        plain_elsewhere={} if slices else {DEFAULT: PLAIN_AGAIN},
+        plain_elsewhere=plain_elsewhere,
         seconds=_SECONDS[slices],
     )
 
