@@ -76,7 +76,7 @@ def make_splits(
         >>> [len(fold["val"]) for fold in make_splits(dataset, None, folds=2)]
         [2, 2]
     """
-    if folds < 2:
+    if folds < 2 and leave_out is None:
         raise InputError("folds", must="be at least 2", got=folds, cure="Give more folds.")
     if leave_out is not None and stratify is not None:
         raise InputError(
