@@ -63,7 +63,7 @@ def wrong_nuclei(
         title=f"Nuclei: {words}",
         about=render("convergence/wrong_nuclei", train=N_TRAIN_OF_TWO, spoiling=spoiling),
         iterations=length(2000, quick=quick),
-        gaining="purple nuclei",
+        gaining="purple modality",
         late=(),
         seconds=0.09,
     )
