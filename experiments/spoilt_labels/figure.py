@@ -1,5 +1,7 @@
 """The picture of what trainings know of their cases, beside that of the differences in Dice."""
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,6 +14,8 @@ _GROUPS = ("trusted", "right", "rare", *KINDS)
 _COLOURS = dict(
     zip(_GROUPS, ("#1b7837", "#2471a3", "#138d90", "#943126", "#ca6f1e", "#7d3c98"), strict=True)
 )
+#: More panels do not fit on a page beside each other.
+_MOST_COLUMNS = 4
 
 
 def draw_cases(cases: pd.DataFrame) -> Figure:
@@ -20,9 +24,13 @@ def draw_cases(cases: pd.DataFrame) -> Figure:
     What is drawn is its mean weight, its mean stale loss or its draws.
     """
     methods = cases["method"].unique()
-    figure = Figure(figsize=(2.9 * len(methods), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(methods), squeeze=False)[0]
-    for panel, method in zip(panels, methods, strict=True):
+    n_columns = min(_MOST_COLUMNS, len(methods))
+    n_rows = math.ceil(len(methods) / n_columns)
+    figure = Figure(figsize=(2.9 * n_columns, 3.6 * n_rows), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for panel in panels[len(methods) :]:
+        panel.remove()
+    for panel, method in zip(panels, methods, strict=False):
         _draw_panel(panel, cases[cases["method"] == method], str(method))
     return figure
 
