@@ -53,7 +53,7 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
     assert steps == sorted(steps)
 
     result = done(run("trainers", "--check", "nnUNetTrainerDRO_beta10"))
-    assert "beta10 (x = 10): Robustness" in result.stdout
+    assert "beta10 (x = 10): Draws a case" in result.stdout
 
     refused(run("trainers", "--check", "nnUNetTrainerDR0"))
     folder = Path(run("trainers", "--path").stdout.strip())
