@@ -113,5 +113,4 @@ def _first_argument(ctx: Any, name: str) -> Any:
 
     While an option still waits for its value, the parser has only put it aside.
     """
-    words = getattr(ctx, "args", ())
-    return ctx.params.get(name) or next(iter(words), None)
+    return ctx.params.get(name) or next(iter(getattr(ctx, "args", ())), None)

@@ -103,7 +103,7 @@ def notes_on_training_cases(
     if seen:
         notes.append(
             f"The scores of these cases are too good, for {fold.name} was trained on them before "
-            f"{SPLITS_FILE} was changed, or in the model that it was started from: "
+            f"{SPLITS_FILE} was changed, or may have been in the model that it was started from: "
             f"{name_some(seen, at_most=20)}."
         )
     return notes
@@ -112,7 +112,10 @@ def notes_on_training_cases(
 def cases_of_source(fold: Path) -> set[str]:
     """The cases that `SOURCE_CASES_FILE` in a fold's folder names; none without it."""
     path = fold / SOURCE_CASES_FILE
-    return set(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else set()
+    if not path.is_file():
+        return set()
+    # Names that are not UTF-8 are written as they are.
+    return set(path.read_text(encoding="utf-8", errors="surrogateescape").splitlines())
 
 
 def _is_of_numbered_fold(validation: Path) -> bool:

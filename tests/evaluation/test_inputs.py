@@ -588,7 +588,7 @@ def divided_again(trained):
 
 _TRAINED_BEFORE = (
     "The scores of these cases are too good, for fold_0 was trained on them before "
-    "splits_final.json was changed, or in the model that it was started from: case_02."
+    "splits_final.json was changed, or may have been in the model that it was started from: case_02."
 )
 
 

@@ -230,6 +230,7 @@ def what_differs(grid: Grid, reference: Grid) -> str:
     if grid.shape != reference.shape:
         return _difference("shape", grid.shape[::-1], reference.shape[::-1])
 
+    # A grid without a position differs by its shape alone.
     assert grid.affine is not None
     assert reference.affine is not None
     longest = np.max(grid.shape)

@@ -98,7 +98,8 @@ class FinishedModel:
         if seen:
             report(
                 f"Left out, for the network was trained on them before {SPLITS_FILE} was changed, "
-                f"or in the model that it was started from: {name_some(sorted(seen))}."
+                "or may have been in the model that it was started from: "
+                f"{name_some(sorted(seen))}."
             )
 
         # The checkpoints of other trainers do not say what was trained on.
