@@ -28,6 +28,7 @@ CONVERGENCE = [
     "-hippocampus",
     "-nuclei",
     "-nuclei-wrong",
+    "-nuclei-eroded",
     "-hc18",
     "-isic",
     "-isic-cameras",

@@ -22,7 +22,7 @@ from experiments.convergence.questions import (
     phantoms,
     tail,
 )
-from experiments.convergence.spoilt_nuclei import wrong_nuclei
+from experiments.convergence.spoilt_nuclei import A_LITTLE, wrong_nuclei
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
@@ -51,6 +51,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-hippocampus": hippocampus,
     "-nuclei": nuclei,
     "-nuclei-wrong": wrong_nuclei,
+    "-nuclei-eroded": partial(wrong_nuclei, spoiling=A_LITTLE, words="eroded labels"),
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
     "-isic-cameras": partial(strata_of_pictures, CAMERAS),
@@ -67,6 +68,7 @@ REAL = {
     "-nuclei": "The dataset of nuclei",
     "-nuclei-fresh": "The dataset of nuclei",
     "-nuclei-wrong": "The dataset of nuclei",
+    "-nuclei-eroded": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
     "-isic-cameras": "The pictures of ISIC 2017",
@@ -88,6 +90,7 @@ SECTIONS = {
     "-slices-fresh": "convergence-slices",
     "-nuclei-fresh": "convergence-nuclei",
     "-nuclei-wrong": "convergence-nuclei",
+    "-nuclei-eroded": "convergence-nuclei",
     "-isic-fresh": "convergence-isic",
 }
 

@@ -4,24 +4,33 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from experiments.convergence.spoilt_nuclei import wrong_nuclei
+from experiments.convergence.spoilt_nuclei import A_LITTLE, GROSSLY, wrong_nuclei
 from experiments.datasets.nuclei import N_TRAIN_OF_TWO
-from experiments.spoilt_labels.spoiling import KINDS, NOISE_FILE
+from experiments.spoilt_labels.spoiling import NOISE_FILE
 from tests.experiments.made_nuclei import write_nuclei_dataset
 
 
-def test_three_of_ten_images_are_spoilt_and_none_of_them_is_purple(tmp_path):
+@pytest.mark.parametrize(
+    ("spoiling", "n_of_each_kind", "dice"),
+    [(GROSSLY, [10, 10, 10], (0.0, 0.51)), (A_LITTLE, [15], (0.74, 0.76))],
+    ids=["grossly", "a little"],
+)
+def test_some_images_are_spoilt_and_none_of_them_is_purple(
+    spoiling, n_of_each_kind, dice, tmp_path
+):
     write_nuclei_dataset(tmp_path / "data")
     (tmp_path / "data" / "dataset.json").write_text(json.dumps({"labels": {"background": 0}}))
     folder = tmp_path / "spoilt"
 
-    wrong_nuclei(tmp_path / "data", quick=True).data.write(folder, np.random.default_rng(0))
+    asked = wrong_nuclei(tmp_path / "data", quick=True, spoiling=spoiling)
+    asked.data.write(folder, np.random.default_rng(0))
 
     cases = pd.read_csv(folder / "cases.csv").set_index("case")
     noise = pd.read_csv(folder / NOISE_FILE).set_index("case")
     is_spoilt = noise["kind"] != "clean"
     assert cases.loc[noise.index, "modality"].value_counts().to_dict() == N_TRAIN_OF_TWO
     assert set(cases.loc[noise.index[is_spoilt], "modality"]) == {"fluorescence"}
-    assert noise["kind"].value_counts()[list(KINDS)].tolist() == [10, 10, 10]
-    assert noise["dice"][is_spoilt].max() < 0.51
+    assert noise["kind"].value_counts()[list(spoiling.kinds)].tolist() == n_of_each_kind
+    assert noise["dice"][is_spoilt].between(*dice).all()
