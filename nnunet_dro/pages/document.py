@@ -193,7 +193,7 @@ def hints_of(columns: Iterable[Column]) -> list[str]:
 
 
 def unsaid(sentences: Iterable[str], said: set[str]) -> list[str]:
-    """Those sentences that have not been said above; they have been from now on."""
-    new = [sentence for sentence in sentences if sentence not in said]
+    """Those sentences that have not been said above, each once; they have been from now on."""
+    new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in said]
     said.update(new)
     return new

@@ -1,6 +1,7 @@
 """One table in Markdown, in LaTeX, on a page and in the terminal."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,7 @@ In brackets: 95 % interval. Mean: of all cases.
 
 def test_key_that_tables_share_is_said_once():
     assert markdown.markdown([TABLE, TABLE]).count("In brackets") == 1
+    assert markdown.markdown([replace(TABLE, notes=TABLE.key)]).count("Mean: of all cases") == 1
     assert joined_html([TABLE, TABLE]).count("In brackets") == 1
     assert "In brackets" in latex.latex([TABLE, TABLE]).split("\\end{table}")[1]
 
