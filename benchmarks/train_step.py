@@ -1,9 +1,10 @@
 """Times an iteration of our trainers relative to nnUNetTrainer.
 
-Both train on the same batches in turn, in one process.
+Both train on the same batches in turn, in one process. Times on a CPU are the processor's, which
+do not count what other programs take; with several threads, that is the sum over them.
 
     python benchmarks/train_step.py [--device cuda] [--iterations 60] [--trainers NAME ...]
-                                    [--quick] [--out FILE]
+                                    [--settings NAME ...] [--quick] [--out FILE]
 
 On a GPU it also compares the peak memory, of one trainer at a time, and counts the device
 synchronisations of a step; torch.compile and cuDNN's search for the fastest algorithms are used
@@ -68,6 +69,9 @@ def main() -> None:
         "voxels of a dataset.",
     )
     parser.add_argument(
+        "--settings", nargs="+", help="Networks and batches to time, by name; else all of them."
+    )
+    parser.add_argument(
         "--quick",
         action="store_true",
         help="Only time a tiny network, to check that the script runs.",
@@ -83,7 +87,9 @@ def main() -> None:
     is_gpu = device.type == "cuda"
     usual = GPU_SETTINGS if is_gpu else CPU_SETTINGS
     rows = []
-    for name, setting in (QUICK_SETTINGS if arguments.quick else usual).items():
+    settings = QUICK_SETTINGS if arguments.quick else usual
+    for name in arguments.settings or settings:
+        setting = settings[name]
         for trainer in arguments.trainers:
             row = measure(trainer, setting, device, arguments.iterations)
             if is_gpu:
@@ -130,18 +136,19 @@ def measure(
         for which, name in names.items()
     }
     batches = [make_batch(trainers["plain"], setting, seed) for seed in range(4)]
+    clock = time.perf_counter if device.type == "cuda" else time.process_time
     times: dict[str, list[float]] = {which: [] for which in names}
     for iteration in range(WARMUP + n_iterations):
         # The order alternates, so that neither trainer always finds warm caches.
         for which in list(names)[:: 1 if iteration % 2 else -1]:
-            start = time.perf_counter()
+            start = clock()
             loss = trainers[which].train_step(batches[iteration % 4])["loss"]
             if not np.isfinite(loss):
                 raise FloatingPointError(
                     f"{names[which]} has the loss {loss} in iteration {iteration}."
                 )
             if iteration >= WARMUP:
-                times[which].append(time.perf_counter() - start)
+                times[which].append(clock() - start)
     row = _compared(np.array(times["dro"]), np.array(times["plain"]))
     if device.type == "cuda":
         for which, trainer in trainers.items():
