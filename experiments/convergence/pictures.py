@@ -48,7 +48,7 @@ HC18 = Pictures(
     rare="first",
     gaining="first trimester",
     smaller=4,
-    regrouped=("zoom", "zoom"),
+    regrouped=("thirds of the pixel size", "zoom"),
 )
 ISIC = Pictures(
     name="isic",
