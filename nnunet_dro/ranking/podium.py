@@ -117,7 +117,13 @@ def _scores(values: FloatArray, metric: Metric) -> list[Markup]:
         results = _results(shown[:, case], ranks[case], y)
         places = [f"{at(x)},{at(height)}" for x, height, _ in results]
         parts.append(Markup('<polyline class="thread" points="{}"/>').format(" ".join(places)))
-        dots += [_result(*result) for result in results]
+        # Not Markup.format: all of a dot is made here, and there are thousands.
+        dots += [
+            Markup(
+                f'<circle class="result {team_kind(team)}" cx="{at(x)}" cy="{at(height)}" r="3"/>'
+            )
+            for x, height, team in results
+        ]
     return [*parts, *dots]
 
 
@@ -138,11 +144,6 @@ def _drawn_cases(goodness: FloatArray) -> list[int]:
     n_drawn = min(MOST_CASES, len(by_hardness))
     places = np.linspace(0, len(by_hardness) - 1, n_drawn).round().astype(int)
     return [int(case) for case in by_hardness[places]]
-
-
-def _result(x: float, y: float, team: int) -> Markup:
-    # Not Markup.format: all of it is made here, and there are thousands.
-    return Markup(f'<circle class="result {team_kind(team)}" cx="{at(x)}" cy="{at(y)}" r="3"/>')
 
 
 def _rectangle(kind: str, x: float, y: float, width: float, height: float, about: str) -> Markup:

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.judging.outcomes import Outcome
@@ -203,7 +204,7 @@ def _by_difference(comparison: Comparison, method: str) -> list[list[Outcome]]:
         statistic = _statistic(outcome)
         is_on_difference = "_difference" in outcome.requirement.statistic and statistic in _TITLES
         if outcome.method == method and is_on_difference:
-            difference = (*_place(outcome), statistic, _is_estimate(outcome))
+            difference = (*attrgetter(*_PLACE)(outcome), statistic, _is_estimate(outcome))
             outcomes_of_differences[difference].append(outcome)
     return list(outcomes_of_differences.values())
 
@@ -237,10 +238,6 @@ def _limits_loss(outcome: Outcome) -> bool:
 
 def _statistic(outcome: Outcome) -> str:
     return outcome.requirement.statistic.partition("_difference")[0]
-
-
-def _place(outcome: Outcome) -> tuple[str, ...]:
-    return tuple(getattr(outcome, column) for column in _PLACE)
 
 
 def _judged(outcome: Outcome, comparison: Comparison) -> Judged:

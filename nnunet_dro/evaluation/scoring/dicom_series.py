@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.dicom import reading_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid
@@ -46,9 +45,5 @@ def read_series(folder: Path) -> tuple[npt.NDArray[Any], Grid]:
         volume = highdicom.get_volume_from_series(
             slices, apply_real_world_transform=False, apply_presentation_lut=False
         )
-    return volume.array, Grid(volume.array.shape, _itk_order(volume.affine))
-
-
-def _itk_order(affine: FloatArray) -> FloatArray:
-    """The affine of voxel indices (x, y, z) from that of (z, y, x)."""
-    return affine[:, [2, 1, 0, 3]]
+    # The affine of voxel indices (x, y, z), from that of (z, y, x).
+    return volume.array, Grid(volume.array.shape, volume.affine[:, [2, 1, 0, 3]])

@@ -98,7 +98,7 @@ def image_rarity(
         endings=(".b2nd", ".npz", ".npy"),
         # A shorter one, without details, was once kept as "fingerprint".
         key="fingerprint_with_details",
-        parse=_parse,
+        parse=lambda numbers: list(map(float, numbers)),
     )
     by_case = kept.values(
         cases,
@@ -159,7 +159,3 @@ def _fingerprint_of_case(dataset: Any, case: str, folder: Path) -> list[float]:
             "Repair it in the raw dataset and run nnUNetv2_preprocess again."
         )
     return fingerprint(image).tolist()
-
-
-def _parse(numbers: Sequence[Any]) -> list[float]:
-    return [float(number) for number in numbers]

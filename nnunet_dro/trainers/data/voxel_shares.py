@@ -97,7 +97,7 @@ def voxel_counts(
         # If there is an .npz file, nnU-Net unpacks _seg.npy from it when a training starts.
         endings=("_seg.b2nd", ".npz", "_seg.npy"),
         key="voxels",
-        parse=_parse_counts,
+        parse=lambda voxels: {int(label): int(n) for label, n in voxels.items()},
     )
     return kept.values(
         cases,
@@ -106,10 +106,6 @@ def voxel_counts(
         log=log,
         jobs=jobs,
     )
-
-
-def _parse_counts(voxels: Mapping[str, Any]) -> dict[int, int]:
-    return {int(label): int(n) for label, n in voxels.items()}
 
 
 def _count_case(dataset: Any, case: str, folder: Path) -> dict[int, int]:
