@@ -3,7 +3,6 @@
 What images, references, JSON and DICOM files tell of every case.
 """
 
-import json
 import logging
 import math
 import re
@@ -24,9 +23,9 @@ from nnunet_dro.evaluation.stratifying.attributes import (
     written,
 )
 from nnunet_dro.evaluation.stratifying.images import find_image, first_file
-from nnunet_dro.files.case_table import MISSING, attributes_of, read_cases_of
+from nnunet_dro.files.case_table import EMPTY_ENTRIES, MISSING, attributes_of, read_cases_of
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import find_dataset_json
+from nnunet_dro.nnunet.folders import find_dataset_json, read_if_usable
 
 
 def strata_table(
@@ -53,8 +52,9 @@ def strata_table(
     Returns:
         A row per case, and those that ``cases`` has besides: ``case``, the columns of ``cases``,
         those of `ATTRIBUTES`, and those of `FIELDS`, where DICOM files go before JSON files.
-        Entries are text, unknown ones are ``missing``; columns without any are left out. Images
-        that fit only by the rule of another reader are named in a warning that is logged.
+        Entries are text, unknown ones are ``missing``; columns without any are left out. Warnings
+        are logged of entries of files that are not understood, and of images that fit only by the
+        rule of another reader.
 
     Raises:
         FileNotFoundError: If a folder, an image or the DICOM files of a case are missing.
@@ -77,20 +77,27 @@ def strata_table(
     if cases is not None:
         table = read_cases_of(cases, references)
     acquisitions = {}
+    not_understood: list[str] = []
     for case in references:
         find_image(images, case)
-        acquisitions[case] = of_sidecar(images, case)
+        acquisitions[case] = of_sidecar(images, case, not_understood)
         if dicom:
-            acquisitions[case] |= of_dicom(dicom, case)
+            acquisitions[case] |= of_dicom(dicom, case, not_understood)
     _check_columns(table, acquisitions)
 
+    described = labels_of(find_dataset_json(labels), references.values())
     values, notes = measure_cases(
-        _files(images, labels, references),
+        [CaseFiles(case, path, images, described) for case, path in references.items()],
         list(ATTRIBUTES),
         jobs=jobs,
         workers=workers,
         progress=progress,
     )
+    if not_understood:
+        notes.append(
+            f"Entries that are not understood count as missing: {name_some(not_understood)}. Write "
+            "text in quotes, and numbers without units, ages in years."
+        )
     for note in notes:
         logging.getLogger(__name__).warning(note)
     # Rows of other cases, of the test set for instance, stay in the table.
@@ -121,18 +128,10 @@ def _computed_columns(
     return computed[["case", *with_entries]]
 
 
-def _files(images: Path, labels: Path, references: Mapping[str, Path]) -> list[CaseFiles]:
-    """The files of every case, and what the dataset says that the references are of."""
-    described = labels_of(find_dataset_json(labels), references.values())
-    return [CaseFiles(case, path, images, described) for case, path in references.items()]
-
-
 def _check_columns(table: pd.DataFrame, acquisitions: Mapping[str, Mapping[str, str]]) -> None:
     """Check that a case table has no column that is computed."""
     computed = {attribute.column for attribute in ATTRIBUTES.values()}
-    for entries in acquisitions.values():
-        computed.update(column for column, entry in entries.items() if entry != MISSING)
-
+    computed.update(*acquisitions.values())
     both = [column for column in attributes_of(table) if column in computed]
     if both:
         raise InputError(
@@ -203,33 +202,26 @@ FIELDS = (
 )
 
 
-def of_sidecar(images: Path, case: str) -> dict[str, str]:
-    """What the JSON file beside an image says, as BIDS has it."""
+def of_sidecar(images: Path, case: str, not_understood: list[str]) -> dict[str, str]:
+    """What the JSON file beside an image says, as BIDS has it; see `_entries`."""
     path = first_file(images, (f"{case}_0000.json", f"{case}.json"))
     if path is None:
         return {}
 
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+    content = read_if_usable(path)
+    if content is None:
         raise InputError(
             "images",
-            must="have readable JSON files",
-            got=repr(str(path)),
-            cure="Correct it.",
-        ) from error
-    if not isinstance(content, dict):
-        raise InputError(
-            "images",
-            must="have JSON files with names and values",
+            must="have readable JSON files, with names and values",
             got=repr(str(path)),
             cure="Correct it.",
         )
-    return _entries(content, lambda field: field.key)
+    written_there = {field: content.get(field.key) for field in FIELDS}
+    return _entries(written_there, path.name, not_understood)
 
 
-def of_dicom(folder: Path, case: str) -> dict[str, str]:
-    """What the DICOM files of a case say: those of the first that is an image."""
+def of_dicom(folder: Path, case: str, not_understood: list[str]) -> dict[str, str]:
+    """What the DICOM files of a case say: those of the first that is an image; see `_entries`."""
     import SimpleITK
 
     folder_of_case = folder / case
@@ -256,7 +248,8 @@ def of_dicom(folder: Path, case: str) -> dict[str, str]:
             # Reports, structures and other files are no images.
             continue
         metadata = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
-        return _entries(metadata, lambda field: field.tag)
+        written_there = {field: metadata.get(field.tag) for field in FIELDS}
+        return _entries(written_there, f"{case}/{path.name}", not_understood)
 
     raise InputError(
         "dicom",
@@ -266,7 +259,20 @@ def of_dicom(folder: Path, case: str) -> dict[str, str]:
     )
 
 
-def _entries(metadata: Mapping[str, Any], name_of: Callable[[Field], str]) -> dict[str, str]:
-    """The entries of the case table that metadata give, by column; empty ones are left out."""
-    entries = {field.column: field.read(metadata.get(name_of(field))) for field in FIELDS}
-    return {column: entry for column, entry in entries.items() if entry}
+def _entries(
+    written_there: Mapping[Field, Any], file: str, not_understood: list[str]
+) -> dict[str, str]:
+    """The entries of the case table that a file gives, by column; empty ones are left out.
+
+    What is not understood goes to ``not_understood``, with the name of the file.
+    """
+    entries = {}
+    for field, value in written_there.items():
+        if value is None or str(value).strip() in EMPTY_ENTRIES:
+            continue
+        entry = field.read(value)
+        if entry:
+            entries[field.column] = entry
+        else:
+            not_understood.append(f"{field.key} {value!r} of {file}")
+    return entries
