@@ -10,6 +10,7 @@ import pytest
 import SimpleITK
 
 from nnunet_dro import fingerprints
+from nnunet_dro.evaluation.stratifying.images import find_channels
 from nnunet_dro.files.case_table import read_cases
 from tests.commands import done, refused, run
 from tests.evaluation.made_folders import (
@@ -128,6 +129,12 @@ def test_the_rarity_sees_every_channel(tmp_path):
 
     rarity = read_cases(tmp_path / "cases.csv").set_index("case")["image_rarity"].astype(float)
     assert rarity.idxmax() == "case_06"
+
+
+def test_an_image_without_a_number_has_one_channel(tmp_path):
+    for name in ("A.png", "A_0001.png", "B_0000.png", "B_0001.png"):
+        (tmp_path / name).touch()
+    assert [len(find_channels(tmp_path, case)) for case in "AB"] == [1, 2]
 
 
 def test_images_of_different_channels_have_no_rarity_and_a_note(tmp_path, caplog):

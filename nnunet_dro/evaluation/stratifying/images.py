@@ -214,14 +214,18 @@ def find_image(images: Path, case: str) -> Path:
 
 
 def find_channels(images: Path, case: str) -> list[Path]:
-    """The images of a case: all its channels, in their order."""
+    """The images of a case: all its channels, in their order.
+
+    An image without a channel number is the only one: A_0001.png is of another case than A.png.
+    """
     channels = [find_image(images, case)]
-    while True:
+    while channels[-1].name.startswith(f"{case}_{len(channels) - 1:04d}."):
         stem = f"{case}_{len(channels):04d}"
         following = first_file(images, (f"{stem}{ending}" for ending in LABEL_MAP_ENDINGS))
         if following is None:
-            return channels
+            break
         channels.append(following)
+    return channels
 
 
 def align(
