@@ -71,9 +71,12 @@ def chance_after_pilot(requirement: Requirement, pilot: FloatArray, n: int) -> f
 
     How often each value comes among all such cases is not known: for every sample of n the shares
     of the pilot's values are drawn anew from the flat Dirichlet distribution (Rubin 1981, The
-    Bayesian bootstrap). What the pilot does not have, a rare failure, is in no sample either.
+    Bayesian bootstrap). What the pilot does not have, a rare failure, is in no sample either: after
+    a pilot of fewer than `FEWEST` cases, the chance is NaN.
     """
-    if not len(pilot) or not n:
+    if len(pilot) < FEWEST:
+        return np.nan
+    if not n:
         return 0.0
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.ones(len(pilot)), N_SAMPLES)

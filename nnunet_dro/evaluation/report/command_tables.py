@@ -33,8 +33,9 @@ from nnunet_dro.evaluation.report.formatting import (
     stratum_of,
 )
 from nnunet_dro.evaluation.report.words import say
+from nnunet_dro.evaluation.statistics.intervals import FEWEST
 from nnunet_dro.files.case_table import MISSING, attributes_of
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, written
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
 
@@ -146,7 +147,7 @@ def plan_table(
 
         def chance(n: int) -> str:
             n_with_label = cases_with_label(n, known_share)
-            return _per_cent(chance_of_failures(requirement, n_with_label, expected_share))
+            return written(chance_of_failures(requirement, n_with_label, expected_share), ".0%")
 
         columns.append((Column(f"chance, if {100 * expected_share:g} % do"), chance))
 
@@ -176,7 +177,7 @@ def plan_of_means(
     return printed(
         [
             Heading(requirement.text),
-            Prose(say("after_pilot", noun=noun), kind=""),
+            Prose(say("after_pilot", noun=noun, fewest=FEWEST), kind=""),
             _chances_table(chances, sizes, mean),
         ]
     )
@@ -209,7 +210,7 @@ def power_table(
             planned.add(cases_to_collect(n, share))
 
     def chance(n: int) -> str:
-        return _per_cent(chance_to_meet(requirement, expected, cases_with_label(n, share)))
+        return written(chance_to_meet(requirement, expected, cases_with_label(n, share)), ".0%")
 
     columns = [*_size_columns("cases", share), (Column("chance that it is met"), chance)]
     blocks: list[Block] = [Heading(requirement.text)]
@@ -232,11 +233,7 @@ def _size_columns(noun: str, share: float) -> list[tuple[Column, Callable[[int],
 
 
 def _chance(column: str, row: Any) -> str:
-    return _per_cent(float(row[column]))
-
-
-def _per_cent(chance: float) -> str:
-    return f"{100 * chance:.0f} %"
+    return written(float(row[column]), ".0%")
 
 
 def planned_sizes(requirement: Requirement, sizes: list[int], *, share: float | None) -> list[int]:

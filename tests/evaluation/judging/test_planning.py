@@ -182,13 +182,13 @@ def test_the_chance_after_a_pilot_is_that_of_its_values_and_their_number():
     many = np.repeat(few, 50)
     n = 60
     # Of many cases the pilot's mean is known, of few it is not: the chance is nearer to a half.
-    passes = (few.mean() - 0.70) / few.std() * np.sqrt(n) > 2
-    assert passes
+    assert (few.mean() - 0.70) / few.std() * np.sqrt(n) > 2
     assert chance_after_pilot(requirement, many, n) > chance_after_pilot(requirement, few, n) + 0.05
 
-    spread = few.std(ddof=1)
-    expected = chance_to_meet(requirement, Expected(few.mean(), spread), n)
+    expected = chance_to_meet(requirement, Expected(few.mean(), few.std(ddof=1)), n)
     assert chance_after_pilot(requirement, many, n) == pytest.approx(expected, abs=0.1)
+    # Five cases without a fault would promise 100 %.
+    assert np.isnan(chance_after_pilot(requirement, np.ones(5), n))
 
 
 def test_bounds_that_were_asked_for_are_columns(pilot):
@@ -209,8 +209,7 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
 
     # With 59 cases none may be below: the beta-binomial probability of none among 59, given 0 of
     # 20.
-    expected = stats.betabinom.pmf(0, 59, 0.5, 20.5)
-    assert of_a[5] == f"{100 * expected:.0f}"
+    assert of_a[5] == f"{100 * stats.betabinom.pmf(0, 59, 0.5, 20.5):.0f}"
 
     (of_b,) = [row for row in rows if row[:2] == ["tumour", "B"]]
     assert of_b[3:6] == ["5", "0", "0"]
