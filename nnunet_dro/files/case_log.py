@@ -143,7 +143,7 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
     A last line or epoch that was cut off is left out, and of an entry that is duplicated, the last
     one counts.
     """
-    complete, _, _ = path.read_bytes().rpartition(b"\n")
+    complete, _, cut_line = path.read_bytes().rpartition(b"\n")
     columns: dict[Any, Any] = {
         "epoch": "int32",
         "case": "category",
@@ -168,23 +168,26 @@ def read_log(path: Path, kind: LogKind) -> EpochLog:
             f"`{kind.file}` must be a table of {', '.join(columns)}, got {str(path)!r}: {reason}. "
             "Remove the damaged rows, or train again."
         ) from error
+    rows = _whole_epochs(rows, is_cut=bool(cut_line))
     if rows.empty:
         raise ValueError(
             f"`{kind.file}` must hold at least one epoch, got none in {str(path)!r}. Wait until "
             "the training has finished an epoch."
         )
-    return _arranged(_whole_epochs(rows), path, kind)
+    return _arranged(rows, path, kind)
 
 
-def _whole_epochs(rows: pd.DataFrame) -> pd.DataFrame:
+def _whole_epochs(rows: pd.DataFrame, *, is_cut: bool) -> pd.DataFrame:
     """The rows without those of a last epoch that was cut off, as it is if a training is killed.
 
     Cases are in the same order in every epoch, so a whole one has the last case of the one before.
+    Of a single epoch, only a line that was cut tells.
     """
     is_last = rows["epoch"] == rows["epoch"].max()
     before = rows[~is_last]
     is_whole = rows["case"][is_last].isin(before["case"].tail(1)).any()
-    return rows if is_whole or before.empty else before
+    is_whole |= before.empty and not is_cut
+    return rows if is_whole else before
 
 
 def _arranged(rows: pd.DataFrame, path: Path, kind: LogKind) -> EpochLog:
