@@ -112,14 +112,14 @@ MUTATIONS = {
         Mutation(
             "false positive volume",
             f"{SCORING}.of_volumes",
-            "_NAN if n_reference else error",
-            "_NAN if n_reference else 0.0",
+            "math.nan if n_reference else error",
+            "math.nan if n_reference else 0.0",
             "false_positive_volume",
         ),
         Mutation(
             "rule for an absent label",
             f"{SCORING}._of_nothing",
-            "values[name] = _NAN",
+            "values[name] = math.nan",
             "values[name] = float(metric.more_is_better)",
             "dice of a label that is absent, --empty undefined",
         ),

@@ -14,8 +14,6 @@ from nnunet_dro.evaluation.scoring.instances import Instances, lesion_metrics
 from nnunet_dro.evaluation.scoring.scoring import Scoring, ratio
 from nnunet_dro.evaluation.scoring.surfaces import SurfaceDistances
 
-_NAN = float("nan")
-
 #: The columns of lesions.csv before those of distances.
 LESION_COLUMNS = (
     *("case", "label", "of", "lesion", "counted", "n_voxels", "volume_mm3", "x", "y", "z"),
@@ -225,7 +223,7 @@ def _rows_of_prediction(
             **_place(n_voxels * voxel_mm3, centre, corner),
             "matched": bool(lesions),
             "matched_with": " ".join(map(str, lesions)),
-            **dict.fromkeys(("iou", "dice", *columns), _NAN),
+            **dict.fromkeys(("iou", "dice", *columns), math.nan),
         }
         rows.append(row)
     return rows

@@ -26,13 +26,11 @@ COUNTS = ("n_reference", "n_prediction", "n_intersection")
 _VOLUMES = ("reference_ml", "prediction_ml")
 NUMBERS = (*METRICS, *COUNTS, *_VOLUMES, *LESION_COUNTS)
 
-_NAN = float("nan")
-
 
 def ratio(part: float, whole: float) -> float:
     """A part of a whole; NaN where the whole is 0."""
     if whole == 0:
-        return _NAN
+        return math.nan
     return part / whole
 
 
@@ -99,7 +97,7 @@ class Scoring:
         if n_both == 0:
             return self._of_nothing(metrics)
 
-        voxel_ml = _NAN if grid is None else grid.volume_of_voxel
+        voxel_ml = math.nan if grid is None else grid.volume_of_voxel
         values = {
             "dice": 2 * n_intersection / n_both,
             "iou": n_intersection / (n_both - n_intersection),
@@ -108,7 +106,7 @@ class Scoring:
             "nsd": 0.0,
             "cldice": 0.0,
             # They follow from the map that has the label.
-            **dict.fromkeys(BETTI_ERRORS, _NAN),
+            **dict.fromkeys(BETTI_ERRORS, math.nan),
         }
         values |= self.of_volumes(n_reference, n_prediction, voxel_ml)
         distance = self._distance_to_nothing(grid)
@@ -124,7 +122,7 @@ class Scoring:
             "absolute_volume_error": abs(error),
             "relative_volume_error": relative,
             "absolute_relative_volume_error": abs(relative),
-            "false_positive_volume": _NAN if n_reference else error,
+            "false_positive_volume": math.nan if n_reference else error,
         }
         return {name: value for name, value in values.items() if name in self.metrics}
 
@@ -134,7 +132,7 @@ class Scoring:
             return BRATS_DISTANCE_MM
         if self.empty == EmptyRule.DIAGONAL and grid is not None:
             return grid.diagonal_mm
-        return _NAN
+        return math.nan
 
     def _of_nothing(self, metrics: Iterable[str]) -> dict[str, float]:
         """The values where neither map has anything to compare."""
@@ -144,7 +142,7 @@ class Scoring:
             metric = METRICS[name]
             # Two volumes of 0 have a difference by every rule.
             if is_undefined and metric.unit != "ml":
-                values[name] = _NAN
+                values[name] = math.nan
             else:
                 values[name] = float(metric.more_is_better)
         return values
@@ -164,7 +162,7 @@ class Scoring:
             elif metric.on_lesions:
                 values[name] = self.lesion_penalty_mm(grid)
             elif name in BETTI_ERRORS:
-                values[name] = _NAN
+                values[name] = math.nan
             else:
                 values[name] = distance
 

@@ -38,8 +38,6 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL
 #: The numbers that have an interval.
 ESTIMATES = ("range", "sd", "equity_scaled_mean", "sd_scaled_mean")
 
-_NAN = float("nan")
-
 #: A stratum of equal values has an error, too, if a small one.
 _LEAST_ERROR = 1e-9
 
@@ -77,7 +75,7 @@ def _numbers(group: pd.DataFrame, *, is_bounded: bool) -> Iterator[tuple[str, fl
     """The numbers of a row, by their columns."""
     n = n_values(group).to_numpy(dtype=np.float64)
     errors = group["std"].to_numpy(dtype=np.float64) / np.sqrt(n)
-    errors[group["mean_low"].isna()] = _NAN
+    errors[group["mean_low"].isna()] = np.nan
     strata = StratumMeans(group["mean"].to_numpy(dtype=np.float64), errors, n)
     yield "n_strata", len(n)
     yield "mean", strata.mean

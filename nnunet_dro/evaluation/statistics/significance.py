@@ -140,10 +140,9 @@ def typical_value(
     Source: Hollander, Wolfe and Chicken 2014, Nonparametric Statistical Methods, sections 3.2 and
     3.3.
     """
-    nothing = float("nan")
     n = len(differences)
     if not n:
-        return nothing, nothing, nothing
+        return np.nan, np.nan, np.nan
 
     n_pairs = n * (n + 1) // 2
     places = [(n_pairs + 1) // 2, n_pairs // 2 + 1]
@@ -152,7 +151,7 @@ def typical_value(
         places += [place, n_pairs + 1 - place]
 
     lower, upper, *ends = ordered_pair_means(np.sort(differences), places)
-    low, high = ends or (nothing, nothing)
+    low, high = ends or (np.nan, np.nan)
     return (lower + upper) / 2, low, high
 
 

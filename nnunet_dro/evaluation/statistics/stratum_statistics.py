@@ -188,9 +188,8 @@ def _bounds(samples: Sequence[Sample], *, with_intervals: bool) -> FloatArray:
     mean_to_read = to_read[:, list(STATISTICS).index("mean")]
     means = not_inside(guaranteed_means(values, bounded=bounded), mean_to_read)
 
-    nothing = float("nan")
-    n_failed = [sample.counts.get("n_failed", nothing) for sample in samples]
-    n_counted = [sample.counts.get("n_counted", nothing) for sample in samples]
+    n_failed = [sample.counts.get("n_failed", np.nan) for sample in samples]
+    n_counted = [sample.counts.get("n_counted", np.nan) for sample in samples]
     shares = most_failures(np.array(n_failed), np.array(n_counted))
     return np.column_stack([to_read.reshape(len(samples), len(INTERVALS)), means, shares])
 

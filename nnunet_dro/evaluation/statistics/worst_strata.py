@@ -140,9 +140,8 @@ def _gap_bounds(
     if worst == best or metric.is_signed:
         return float("nan"), float("nan")
 
-    nothing = float("nan")
     ends = (f"{statistic}_low", f"{statistic}_high")
-    bounds = np.array([[row.get(end, nothing) for end in ends] for row in group], dtype=np.float64)
+    bounds = np.array([[row.get(end, np.nan) for end in ends] for row in group], dtype=np.float64)
     gap = bounds[worst] - bounds[best][::-1]
     if metric.more_is_better:
         gap = bounds[best] - bounds[worst][::-1]

@@ -25,8 +25,6 @@ from nnunet_dro.evaluation.stratifying.images import align, note_on_other_rule
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
-_NAN = float("nan")
-
 #: How far around the labels the contrast looks, in voxels.
 _RING = 3
 
@@ -174,8 +172,8 @@ def measure(
         "components": lambda: float(connected_components(mask, connectivity=26).max()),
         "spacing": lambda: _longest_side(grid),
         "volume": lambda: mask.size * grid.voxel_ml,
-        "contrast": lambda: _NAN,
-        "noise": lambda: _NAN,
+        "contrast": lambda: math.nan,
+        "noise": lambda: math.nan,
     }
 
     if grey is not None:
@@ -191,7 +189,7 @@ def _longest_side(grid: Grid) -> float:
     the format stores no voxel size.
     """
     if grid.affine is None:
-        return _NAN
+        return math.nan
     return max(side for axis, side in enumerate(grid.spacing) if axis not in grid.flat)
 
 
@@ -204,7 +202,7 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
     from scipy.ndimage import find_objects
 
     if not mask.any():
-        return _NAN
+        return math.nan
 
     (sides,) = find_objects(mask.astype(np.uint8))
     box = tuple(slice(max(0, side.start - _RING), side.stop + _RING) for side in sides)
@@ -214,13 +212,13 @@ def contrast(grey: FloatArray, mask: BoolArray) -> float:
     ring = dilated(inside, n_dilations=_RING) & ~inside
     around = values[ring]
     if not around.size:
-        return _NAN
+        return math.nan
 
     deviation = float(around.std())
     difference = float(values[inside].mean()) - float(around.mean())
     # By its rounding error, the deviation of equal values can be above 0.
     if not around.max() > around.min():
-        return _NAN
+        return math.nan
     return abs(difference) / deviation
 
 
@@ -240,12 +238,12 @@ def noise(grey: FloatArray, grid: Grid) -> float:
     """
     planes = np.moveaxis(grey, _axis_across(grey, grid), 0)
     if min(planes.shape[1:]) < 3:
-        return _NAN
+        return math.nan
 
     centres = planes[:, 1:-1, 1:-1]
     inside = centres > grey.min()
     if not inside.any():
-        return _NAN
+        return math.nan
 
     # Second differences along one axis, and of those along the other.
     second = np.diff(planes, n=2, axis=1)
@@ -257,7 +255,7 @@ def noise(grey: FloatArray, grid: Grid) -> float:
 
     low, high = np.percentile(centres[inside], [_OUTLIERS, 100 - _OUTLIERS])
     if not high > low:
-        return _NAN
+        return math.nan
     return deviation / float(high - low)
 
 
