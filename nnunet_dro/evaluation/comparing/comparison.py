@@ -153,11 +153,10 @@ def compare(
     check_methods(list(trainings.names))
     ground = comparable_ground(trainings.evaluations, intersect=options.intersect)
     strata = find_common_strata(trainings.evaluations, ground, by=options.by)
-    baseline = next(iter(trainings.evaluations.values()))
-    patient_of_case = baseline.patient_of_case
+    patient_of_case = trainings.first.patient_of_case
     if patient_of_case is not None:
         patient_of_case = patient_of_case.reindex(list(ground.cases))
-    score = baseline.options.patient_score
+    score = trainings.first.options.patient_score
     compared = Compared(trainings, ground, strata, patient_of_case, score)
     return _compared(compared, options, requirements)
 
@@ -167,60 +166,42 @@ def _compared(
 ) -> Comparison:
     """The comparison, once everything fits."""
     trainings = compared.trainings
-    n_absent = compared.ground.n_absent
-    baseline = next(iter(trainings.evaluations.values()))
-    failure = baseline.options.failure or DEFAULT_FAILURE
+    failure = trainings.first.options.failure or DEFAULT_FAILURE
     scores = scores_of_methods(trainings, compared.ground)
     absent = absent_strata(trainings.evaluations, compared.strata, by=options.by)
     has_intervals = options.n_resamples > 0
+    all_cases = stratify_all(None, [], compared.ground.cases)
 
     failure_changes = changed_failures(compared, Failure.of(failure))
     table = comparison_table(compared, with_intervals=has_intervals)
     table = with_failures(table, failure_changes)
-    judged = _judged(table, absent, n_absent, with_intervals=has_intervals)
+    judged = _judged(table, absent, compared.ground.n_absent, with_intervals=has_intervals)
     outcomes = check_requirements(judged, requirements, in_pixels=in_pixels(scores))
-    if options.margin is not None:
-        verdicts = margin_verdicts(
-            table,
-            options.margin,
-            bound=options.margin_bound,
-            n_absent=n_absent,
-        )
-        table = table.assign(margin=verdicts)
-
-    table_of_trainings = None
-    if trainings.are_repeated:
-        table_of_trainings = trainings_table(compared)
-    strata = strata_of_methods(
-        compared,
-        failure=failure,
-        n_resamples=options.n_resamples,
-    )
+    table_of_trainings = trainings_table(compared) if trainings.are_repeated else None
     return Comparison(
         methods=tuple(trainings.names),
-        table=table,
-        strata=strata,
+        table=_with_margin(table, options, compared.ground.n_absent),
+        strata=strata_of_methods(compared, failure=failure, n_resamples=options.n_resamples),
         changed=changed_cases(compared),
         failures=named_failures(compared, failure_changes),
-        failing=changed_failures(
-            compared,
-            Failure.of(failure),
-            stratify_all(None, [], compared.ground.cases),
-        ),
+        failing=changed_failures(compared, Failure.of(failure), all_cases),
         scores=scores,
         stratum_of_case=compared.strata,
         trainings=table_of_trainings,
         outcomes=tuple(outcomes),
         options=options,
         failure=failure,
-        about=_about(
-            compared,
-            options,
-            failure,
-            outcomes,
-        ),
+        about=_about(compared, options, failure, outcomes),
         notes=tuple(_notes(compared, absent)),
     )
+
+
+def _with_margin(table: pd.DataFrame, options: CompareOptions, n_absent: int) -> pd.DataFrame:
+    """The table with the verdicts on the margin, if there is one."""
+    if options.margin is None:
+        return table
+    verdicts = margin_verdicts(table, options.margin, bound=options.margin_bound, n_absent=n_absent)
+    return table.assign(margin=verdicts)
 
 
 def _judged(
@@ -244,8 +225,7 @@ def _about(
 ) -> dict[str, Any]:
     """How the comparison was made, as its files have it."""
     evaluations = compared.trainings.evaluations
-    baseline = next(iter(evaluations.values()))
-    definitions = baseline.about.get("definitions", {})
+    definitions = compared.trainings.first.about.get("definitions", {})
     patient = None
     if compared.patient_of_case is not None:
         patient = compared.patient_of_case.name

@@ -86,6 +86,11 @@ class Trainings:
         return next(iter(self.names))
 
     @property
+    def first(self) -> Evaluation:
+        """The first training of the baseline."""
+        return next(iter(self.evaluations.values()))
+
+    @property
     def with_few(self) -> list[str]:
         """The methods with too few trainings to tell how far these lie apart."""
         return [method for method, names in self.names.items() if len(names) < N_FOR_SPREAD]
