@@ -41,6 +41,19 @@ def centres_apart(
     return [np.flatnonzero(centre_codes == code) for code in range(n_centres)]
 
 
+def check_enough(groups: "pd.Series[str] | None", n: int, folds: int) -> None:
+    """Check that every fold can be given one of the cases, or of the groups where there are any."""
+    n_units = n if groups is None else groups.nunique()
+    if n_units < folds:
+        unit = "cases" if groups is None else f"entries of {groups.name!r}"
+        raise InputError(
+            "folds",
+            must=f"be at most the number of {unit}, {n_units}",
+            got=folds,
+            cure="Give fewer folds.",
+        )
+
+
 def validation_sets(
     stratum_of_case: "pd.Series[str] | None",
     groups: "pd.Series[str] | None",

@@ -5,6 +5,7 @@ They keep strata balanced, patients together or centres apart.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError, bad_input
-from nnunet_dro.evaluation.stratifying.folds import centres_apart, validation_sets
+from nnunet_dro.evaluation.stratifying.folds import (
+    centres_apart,
+    check_enough,
+    validation_sets,
+)
 from nnunet_dro.evaluation.stratifying.stratify import (
     entries_of,
     notes_on_entries,
@@ -94,26 +99,11 @@ def make_splits(
         centre_of_case = _strata(table, leave_out, cases, "leave_out")
         return _in_form(cases, centres_apart(centre_of_case, groups))
 
-    n_units = len(cases) if groups is None else groups.nunique()
-    if n_units < folds:
-        unit = "cases" if groups is None else f"entries of {group!r}"
-        raise InputError(
-            "folds",
-            must=f"be at most the number of {unit}, {n_units}",
-            got=folds,
-            cure="Give fewer folds.",
-        )
-
+    check_enough(groups, len(cases), folds)
     stratum_of_case = None
     if stratify is not None:
         stratum_of_case = _strata(table, stratify, cases, "stratify")
-    validations = validation_sets(
-        stratum_of_case,
-        groups,
-        len(cases),
-        folds,
-        seed,
-    )
+    validations = validation_sets(stratum_of_case, groups, len(cases), folds, seed)
     return _in_form(cases, validations)
 
 
@@ -133,11 +123,8 @@ def _in_form(
     splits = []
     for validation in validations:
         held_out = {cases[position] for position in validation}
-        fold = {
-            "train": [case for case in cases if case not in held_out],
-            "val": sorted(held_out),
-        }
-        splits.append(fold)
+        training = [case for case in cases if case not in held_out]
+        splits.append({"train": training, "val": sorted(held_out)})
     return splits
 
 
@@ -232,23 +219,16 @@ def split_dataset(
         folds: Number of folds.
         output: The file; default: where nnU-Net looks for it.
         force: Whether to replace a file that exists.
+
+    Raises:
+        FileNotFoundError: If there is no such dataset, or it is not preprocessed and the file is
+            to be where nnU-Net looks for it.
+        FileExistsError: If the file exists and is not to be replaced, or the raw dataset has other
+            folds.
+        ValueError: As for `make_splits`.
     """
     folder = find_raw_dataset(dataset)
-    path = output or splits_path(folder)
-    if output is None and not path.parent.is_dir():
-        # nnU-Net's own commands decide where this folder is, and what else is in it.
-        raise FileNotFoundError(
-            bad_input(
-                "dataset",
-                must="be preprocessed",
-                got=f"no folder {str(path.parent)!r}",
-                cure=(
-                    "Preprocess it first (nnUNetv2_plan_and_preprocess), or name the file with "
-                    "--output."
-                ),
-            )
-        )
-
+    path = output or _preprocessed_path(folder)
     divided_by = stratify or leave_out
     table_path = cases
     if cases is None and (divided_by or group):
@@ -278,6 +258,25 @@ def split_dataset(
     return WrittenSplits(path, fold_table(splits, stratum_of_case), tuple(notes))
 
 
+def _preprocessed_path(raw_dataset: Path) -> Path:
+    """The file in which nnU-Net looks for the folds of a dataset, which must be preprocessed."""
+    path = splits_path(raw_dataset)
+    if not path.parent.is_dir():
+        # nnU-Net's own commands decide where this folder is, and what else is in it.
+        raise FileNotFoundError(
+            bad_input(
+                "dataset",
+                must="be preprocessed",
+                got=f"no folder {str(path.parent)!r}",
+                cure=(
+                    "Preprocess it first (nnUNetv2_plan_and_preprocess), or name the file with "
+                    "--output."
+                ),
+            )
+        )
+    return path
+
+
 def _check_raw_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path) -> None:
     """Raise FileExistsError if the raw dataset has other folds than those to be written.
 
@@ -286,19 +285,19 @@ def _check_raw_splits(splits: Sequence[Mapping[str, Sequence[str]]], path: Path)
     if not path.is_file():
         return
 
-    try:
-        is_same = _folds(read_json(path)) == _folds(splits)
-    except (ValueError, KeyError, TypeError):
-        is_same = False
-    if not is_same:
-        raise FileExistsError(
-            bad_input(
-                "dataset",
-                must="have no other folds in its raw folder",
-                got=f"{str(path)!r}, with which nnUNetv2_plan_and_preprocess would fail",
-                cure="Rename or remove that file, then write the folds.",
-            )
+    # A file that cannot be read as folds is in the way, too.
+    with suppress(ValueError, KeyError, TypeError):
+        if _folds(read_json(path)) == _folds(splits):
+            return
+
+    raise FileExistsError(
+        bad_input(
+            "dataset",
+            must="have no other folds in its raw folder",
+            got=f"{str(path)!r}, with which nnUNetv2_plan_and_preprocess would fail",
+            cure="Rename or remove that file, then write the folds.",
         )
+    )
 
 
 def _folds(splits: Sequence[Mapping[str, Sequence[str]]]) -> list[tuple[set[str], set[str]]]:
