@@ -10,8 +10,6 @@ from nnunet_dro.evaluation.scoring.failures import KINDS
 
 EXAMPLE = 'Write, for example, pathology="spina bifida" label=cerebellum p5>=0.70.'
 
-_BESIDE = "Write, for example, metric=hd95 p75<=4 n_missed<=2, or p5>=0.70 n>=8."
-
 _CONDITION = re.compile(r"(\w+)(>=|<=|>|<)(.*)", re.DOTALL)
 
 # What the words of a condition with spaces in it look like: ``p5 >= 70 %``.
@@ -53,8 +51,7 @@ def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str
     conditions: list[Condition] = []
     names: dict[str, str | None] = {}
     for word in _joined(words):
-        condition = _CONDITION.fullmatch(word)
-        if condition:
+        if condition := _CONDITION.fullmatch(word):
             conditions.append(Condition(*condition.groups()))
             continue
 
@@ -67,10 +64,8 @@ def cut(text: str, *, kinds: Collection[str]) -> tuple[list[Condition], dict[str
             raise refusal(
                 f"name one {kind} at most",
                 text,
-                (
-                    "Write centre,pathology=A,tumour for an intersection, and one "
-                    "requirement for each of several."
-                ),
+                "Write centre,pathology=A,tumour for an intersection, and one requirement for each "
+                "of several.",
             )
         meant = None if value == "*" and kind != "metric" else value
         if kind == "attribute":
@@ -110,10 +105,7 @@ def sort_conditions(
     """
     kind_of_column = {f"n_{kind}": kind for kind in KINDS}
     comparisons = dict.fromkeys(kind_of_column, "<=")
-
-    for column in ("n", "n_patients"):
-        if column in counts:
-            comparisons[column] = ">="
+    comparisons |= {column: ">=" for column in ("n", "n_patients") if column in counts}
 
     main = []
     beside = []
@@ -129,22 +121,28 @@ def sort_conditions(
     if len(main) != 1:
         raise refusal("have one condition on a statistic", text)
 
-    is_repeated = len({condition.statistic for condition in beside}) < len(beside)
-    are_numbers = all(re.fullmatch(r"\d+", condition.right, re.ASCII) for condition in beside)
-    if is_repeated or not are_numbers:
-        raise refusal(
-            f"name a number of cases, once for each of {', '.join(comparisons)}",
-            text,
-            _BESIDE,
-        )
-
+    number_of_column = _numbers(beside, comparisons, text)
     allowed = []
     least = []
-    for condition in beside:
-        number = int(condition.right)
-        if condition.statistic in kind_of_column:
-            allowed.append((kind_of_column[condition.statistic], number))
+    for column, number in number_of_column.items():
+        if column in kind_of_column:
+            allowed.append((kind_of_column[column], number))
         else:
-            least.append((condition.statistic, number))
-
+            least.append((column, number))
     return main[0], tuple(allowed), tuple(least)
+
+
+def _numbers(
+    conditions: list[Condition], comparisons: Collection[str], text: str
+) -> dict[str, int]:
+    """The number of cases that stands beside each column, none of which may stand there twice."""
+    number_of_column = {}
+    for column, _, right in conditions:
+        if column in number_of_column or not re.fullmatch(r"\d+", right, re.ASCII):
+            raise refusal(
+                f"name a number of cases, once for each of {', '.join(comparisons)}",
+                text,
+                "Write, for example, metric=hd95 p75<=4 n_missed<=2, or p5>=0.70 n>=8.",
+            )
+        number_of_column[column] = int(right)
+    return number_of_column
