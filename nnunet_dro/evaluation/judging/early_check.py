@@ -3,6 +3,7 @@
 This is checked before the long work of scoring.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.label_maps import Labels
+from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.naming import name_some
@@ -60,35 +62,39 @@ def check_requirements_apply(
         # The labels are not known before the references are read; the rest can be checked.
         requirements = [replace(requirement, label=None) for requirement in requirements]
 
-    scoring = options.scoring
-    names = labels.values if labels else ["any"]
-    rows = pd.MultiIndex.from_product([division.cases, names], names=["case", "label"])
-    scores = rows.to_frame(index=False)
-    for metric in scoring.metrics:
-        scores[metric] = float("nan")
-    # Without names of labels any label may be one whose lesions are compared.
-    with_lesions = [labels is None or scoring.has_lesions(label) for label in scores["label"]]
-    scores[LESION_COUNTS[0]] = [
-        0.0 if has_lesions else float("nan") for has_lesions in with_lesions
-    ]
-
     statistics = summarise(
-        scores,
+        _scores_without_values(division.cases, labels, options.scoring),
         division.strata,
-        metrics=scoring.metrics,
+        metrics=options.scoring.metrics,
         patient_of_case=division.patient_of_case,
         one_sided=one_sided_of(requirements),
         n_resamples=0,
     )
-    has_intervals = options.n_resamples > 0
-    if not has_intervals:
+    if options.n_resamples == 0:
         statistics = without_intervals(statistics)
     check_requirements(with_absent(statistics, division.absent), requirements)
+    _check_failing_metric(requirements, options)
 
+
+def _scores_without_values(
+    cases: Sequence[str], labels: Labels | None, scoring: Scoring
+) -> pd.DataFrame:
+    """The rows and columns that the scores will have, as far as statistics need them."""
+    names = labels.values if labels else ["any"]
+    rows = pd.MultiIndex.from_product([cases, names], names=["case", "label"])
+    scores = rows.to_frame(index=False).assign(**dict.fromkeys(scoring.metrics, math.nan))
+    # Without names of labels any label may be one whose lesions are compared.
+    with_lesions = [labels is None or scoring.has_lesions(label) for label in scores["label"]]
+    scores[LESION_COUNTS[0]] = [0.0 if has_lesions else math.nan for has_lesions in with_lesions]
+    return scores
+
+
+def _check_failing_metric(requirements: Sequence[Requirement], options: EvaluateOptions) -> None:
+    """Check that requirements on failed cases are about the metric by which cases fail."""
     failing = options.failed_if.metric
     for requirement in requirements:
         is_of_failures = requirement.statistic in ("n_failed", "failure_high")
-        if is_of_failures and metric_meant(requirement, scoring.metrics) != failing:
+        if is_of_failures and metric_meant(requirement, options.scoring.metrics) != failing:
             raise refusal(
                 f"be about {failing}, by which cases fail",
                 requirement.text,
