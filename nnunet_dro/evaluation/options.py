@@ -270,11 +270,11 @@ class EvaluateOptions(LockedEvaluation):
 
         Those that do not change a number are left out.
         """
-        recorded = {}
-        for entry in declared(EvaluateOptions).values():
-            if entry.field not in self._NOT_RECORDED:
-                recorded[entry.field] = entry.flag.value(getattr(self, entry.field))
-
+        recorded = {
+            entry.field: entry.flag.value(getattr(self, entry.field))
+            for entry in declared(EvaluateOptions).values()
+            if entry.field not in self._NOT_RECORDED
+        }
         for name in self._FILES:
             path = getattr(self, name)
             if path:

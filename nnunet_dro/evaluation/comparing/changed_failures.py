@@ -125,10 +125,7 @@ def changed_failures(
         return []
 
     baseline, *others = compared.trainings.names
-    failed = {}
-    for method in others:
-        failed[method] = _failed(compared, failure, baseline, method)
-
+    failed = {method: _failed(compared, failure, baseline, method) for method in others}
     units = np.asarray(compared.ground.cases, dtype=object)
     if compared.patient_of_case is not None:
         units = compared.patient_of_case.to_numpy(dtype=object)

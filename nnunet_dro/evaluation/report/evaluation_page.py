@@ -60,9 +60,9 @@ def evaluation_html(
         missing = evaluation.about.get("inputs", {}).get("missing_predictions", ())
         blocks += _pictures(entries, links, any_missing=bool(missing))
 
-    pictures = {}
-    for number, entry in enumerate(entries):
-        pictures[entry.case, entry.label] = f"picture-{number}"
+    pictures = {
+        (entry.case, entry.label): f"picture-{number}" for number, entry in enumerate(entries)
+    }
     table = replace(
         cases.table,
         about=cases.about_table,

@@ -314,9 +314,9 @@ def quantile_curves(
         shares = np.linspace(0, 1, n_points)
         heights = np.quantile(ordered, shares)
 
-        points = []
-        for share, height in zip(shares, heights, strict=True):
-            points.append((x(100 * share), y(height)))
+        points = [
+            (x(100 * share), y(height)) for share, height in zip(shares, heights, strict=True)
+        ]
         colour, dashes = looks_of(stratum.index)
         parts.append(svg.curve(points, colour, dashes))
 

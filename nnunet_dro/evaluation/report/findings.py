@@ -91,11 +91,11 @@ class WorstStratum:
     @property
     def too_few(self) -> list[str]:
         """The strata that have too few cases for the tail."""
-        names = []
-        for name, row in self.rows.items():
-            if not enough_cases(self.metric.tail, n_units(row)):
-                names.append(fmt.stratum_title(self.attribute, name))
-        return names
+        return [
+            fmt.stratum_title(self.attribute, name)
+            for name, row in self.rows.items()
+            if not enough_cases(self.metric.tail, n_units(row))
+        ]
 
     @property
     def are_few(self) -> bool:

@@ -145,11 +145,11 @@ def worst_with_files(
 
     Cases that have no prediction are in neither: nobody can show them.
     """
-    files = {}
-    for case, (reference, prediction) in evaluation.about["inputs"]["files"].items():
-        if prediction:
-            files[case] = (Path(reference), Path(prediction))
-
+    files = {
+        case: (Path(reference), Path(prediction))
+        for case, (reference, prediction) in evaluation.about["inputs"]["files"].items()
+        if prediction
+    }
     references = [reference for reference, _ in files.values()]
     labels = labels_of(evaluation.options.dataset_json, references)
     labels = labels or labels_by_value(evaluation.labels)

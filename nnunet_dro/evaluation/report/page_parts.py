@@ -40,14 +40,12 @@ def lede(
     metrics: Sequence[Metric],
 ) -> str:
     """What was evaluated, in a sentence."""
-    n_strata = {}
-    for attribute in single_attributes(stratum_of_case):
-        n_strata[attribute] = stratum_of_case[attribute].nunique()
+    attributes = single_attributes(stratum_of_case)
     return say(
         "evaluated",
         n_cases=scores["case"].nunique(),
         n_labels=scores["label"].nunique(),
-        n_strata=n_strata,
+        n_strata={attribute: stratum_of_case[attribute].nunique() for attribute in attributes},
         metrics=metrics,
     )
 
@@ -246,9 +244,10 @@ def worst_labels(
     """
     metric = METRICS[str(strata["metric"].iloc[0])]
     ranked = worst[(worst["attribute"] == attribute) & (worst["metric"] == metric.name)]
-    by_statistic = {}
-    for name, rows in ranked.groupby("statistic", sort=False):
-        by_statistic[str(name)] = rows.set_index("label")["worst"]
+    by_statistic = {
+        str(name): rows.set_index("label")["worst"]
+        for name, rows in ranked.groupby("statistic", sort=False)
+    }
     values = by_statistic.get("mean", pd.Series(dtype=float))
     statistic = "mean"
     if len(by_statistic.get(metric.tail, ())) == len(values):

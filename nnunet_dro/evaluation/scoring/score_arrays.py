@@ -165,10 +165,10 @@ def _distances(
         at_least_mm=_needed_up_to_mm(scoring),
     )
 
-    values: dict[str, float] = {}
-    for metric in ("hd95", "hd95_pooled", "hd", "assd"):
-        if metric in scoring.metrics:
-            values[metric] = getattr(distances, metric)()
+    wanted = [
+        metric for metric in ("hd95", "hd95_pooled", "hd", "assd") if metric in scoring.metrics
+    ]
+    values: dict[str, float] = {metric: getattr(distances, metric)() for metric in wanted}
     if "nsd" in scoring.metrics:
         values["nsd"] = distances.nsd(scoring.nsd_tolerance_mm)
     return values

@@ -72,9 +72,9 @@ def difference_intervals(
         second = block[:, 1]
         before = _percentile_bounds(np.sort(first, axis=1))
         after = _percentile_bounds(np.sort(second, axis=1))
-        differences = {}
-        for name, bounds_before in before.items():
-            differences[name] = after[name] - bounds_before[:, ::-1]
+        differences = {
+            name: after[name] - bounds_before[:, ::-1] for name, bounds_before in before.items()
+        }
 
         # Sorted, so that the order of the cases does not matter.
         changes = np.sort(second - first, axis=1)
@@ -196,10 +196,10 @@ def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, Floa
 
 def _percentile_bounds(ascending: FloatArray) -> dict[str, FloatArray]:
     """The same of the percentiles, and of what lies between two of them."""
-    bounds = {}
-    for name, percent in PERCENTILES.items():
-        bounds[name] = percentile_bounds(ascending, percent, tail=TAIL)
-
+    bounds = {
+        name: percentile_bounds(ascending, percent, tail=TAIL)
+        for name, percent in PERCENTILES.items()
+    }
     spread = bounds["p75"] - bounds["p25"][:, ::-1]
     bounds["iqr"] = np.where(np.isnan(spread), np.nan, np.maximum(spread, 0))
     return bounds

@@ -280,10 +280,11 @@ def percentile_notes(strata: pd.DataFrame) -> list[str]:
     for attribute in fewest.index.unique(0):
         where = "" if attribute == ALL else f" of {attribute}"
         for statistic, subject in _UNCERTAIN.items():
-            few = []
-            for stratum, n in fewest[attribute].items():
-                if not enough_cases(statistic, int(n)):
-                    few.append(f"{stratum} ({n})")
+            few = [
+                f"{stratum} ({n})"
+                for stratum, n in fewest[attribute].items()
+                if not enough_cases(statistic, int(n))
+            ]
             if few:
                 n_needed = STATISTICS[statistic].n_needed
                 rule = f"with fewer than {n_needed} {unit}s none lies beyond it"
