@@ -20,6 +20,7 @@ from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requi
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import in_pixels
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from nnunet_dro.evaluation.stratifying.auto_columns import AUTO
 from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 
@@ -120,7 +121,7 @@ def _check_strata(evaluation: Evaluation, made_by: str) -> None:
 
     Attributes that were computed from images and label maps are taken as they are.
     """
-    specs = [spec for spec in evaluation.options.by if "auto:" not in spec]
+    specs = [spec for spec in evaluation.options.by if AUTO not in spec]
     table = evaluation.case_table.reset_index()
     if not specs or not set(map(str, table.columns)) - {"case"}:
         return

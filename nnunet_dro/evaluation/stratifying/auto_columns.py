@@ -19,7 +19,8 @@ from nnunet_dro.evaluation.stratifying.parts import MOST_GROUPS, number_in
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import name_some
 
-_PREFIX = "auto:"
+#: What the name of a column begins with that is computed.
+AUTO = "auto:"
 
 
 def auto_names(specs: Sequence[str]) -> list[str]:
@@ -27,17 +28,17 @@ def auto_names(specs: Sequence[str]) -> list[str]:
     names = []
     for piece in ",".join(specs).split(","):
         prefix, colon, rest = piece.strip().partition(":")
-        if prefix + colon == _PREFIX:
+        if prefix + colon == AUTO:
             name, *_ = rest.split(":")
             names.append(name.strip())
 
     unknown = [name for name in names if name not in ATTRIBUTES]
     if unknown:
-        choices = ", ".join(_PREFIX + name for name in ATTRIBUTES)
+        choices = ", ".join(AUTO + name for name in ATTRIBUTES)
         raise InputError(
             "by",
             must="name a known attribute",
-            got=repr(_PREFIX + unknown[0]),
+            got=repr(AUTO + unknown[0]),
             cure=f"Choose from: {choices}.",
         )
     return list(dict.fromkeys(names))
@@ -52,7 +53,7 @@ def names_columns(specs: Sequence[str]) -> bool:
         for position, piece in enumerate(spec.split(",")):
             # Only what follows a first piece can be an edge.
             is_edge = position > 0 and number_in(piece.strip()) is not None
-            if not is_edge and not piece.strip().startswith(_PREFIX):
+            if not is_edge and not piece.strip().startswith(AUTO):
                 return True
     return False
 
@@ -81,34 +82,19 @@ def with_auto_columns(
     if not names:
         return table, list(options.by), []
 
-    if options.images is None:
-        needy = [_PREFIX + name for name in names if ATTRIBUTES[name].needs_image]
-        if needy:
-            raise InputError(
-                "by",
-                must=f"come with images for {name_some(needy)}",
-                got="none",
-                cure="Add --images FOLDER.",
-            )
-
+    _check_images(names, options)
     values, notes_on_images = measure_cases(
-        files,
-        names,
-        jobs=options.jobs,
-        workers=options.workers,
-        progress=progress,
+        files, names, jobs=options.jobs, workers=options.workers, progress=progress
     )
-
     if table is None:
         table = pd.DataFrame({"case": list(cases)})
     specs = list(options.by)
     notes = []
     for name in names:
-        column = _PREFIX + name
+        column = AUTO + name
         entries = {case: written(measures[name]) for case, measures in values.items()}
         n_groups = _n_groups(name, entries.values())
-        entries_of_rows = table["case"].map(entries).fillna(MISSING)
-        table = table.assign(**{column: entries_of_rows})
+        table = table.assign(**{column: table["case"].map(entries).fillna(MISSING)})
 
         note = f"{column} is the {ATTRIBUTES[name].definition}"
         if n_groups > MOST_GROUPS:
@@ -120,6 +106,18 @@ def with_auto_columns(
     return table, specs, notes + notes_on_images
 
 
+def _check_images(names: Sequence[str], options: EvaluateOptions) -> None:
+    """Check that there are images if an attribute is computed from them."""
+    needy = [AUTO + name for name in names if ATTRIBUTES[name].needs_image]
+    if needy and options.images is None:
+        raise InputError(
+            "by",
+            must=f"come with images for {name_some(needy)}",
+            got="none",
+            cure="Add --images FOLDER.",
+        )
+
+
 def _n_groups(name: str, entries: Collection[str]) -> int:
     """How many different entries of an attribute there are, missing ones aside; at least one."""
     n_groups = len(set(entries) - {MISSING})
@@ -128,7 +126,7 @@ def _n_groups(name: str, entries: Collection[str]) -> int:
         raise InputError(
             "by",
             must=f"be computed from {needed}",
-            got=f"no case with {_PREFIX + name!r}",
+            got=f"no case with {AUTO + name!r}",
             cure="Leave it out.",
         )
     return n_groups
