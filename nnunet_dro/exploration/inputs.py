@@ -17,15 +17,13 @@ from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_value
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
+from nnunet_dro.evaluation.stratifying.auto_columns import AUTO
 from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, parse_by
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
 from nnunet_dro.exploration.search import Attribute
 from nnunet_dro.exploration.words import WORDS
 from nnunet_dro.files.case_table import attributes_of, notes_on_decimal_commas, read_cases_of
 from nnunet_dro.naming import name_some
-
-#: What `--by auto:size` and the like begin with.
-_COMPUTED = "auto:"
 
 
 def find_attributes(
@@ -47,19 +45,8 @@ def find_attributes(
     new = [name for name in attributes_of(described) if name not in evaluated.columns]
     wide = evaluated.merge(described[["case", *new]], on="case", how="left")
 
-    strata: dict[str, pd.Series[str]] = {}
-    notes: list[str] = []
-    for spec in _specs_of(evaluation, wide) if by is None else by:
-        is_intersection = "," in spec and spec not in wide.columns
-        if spec in evaluation.stratum_of_case and not is_intersection:
-            strata.setdefault(spec, evaluation.stratum_of_case[spec])
-            continue
-
-        for part in parse_by(spec, attributes_of(wide)):
-            is_cut = bool(part.edges or part.n_quantiles)
-            is_computed = part.column.startswith(_COMPUTED)
-            notes += _add(strata, wide, part, in_thirds=is_computed and not is_cut)
-
+    specs = _specs_of(evaluation, wide) if by is None else by
+    strata, notes = _strata_of(specs, evaluation, wide)
     # Columns that the evaluation did not use divide the cases, too, unless attributes are named.
     if by is None:
         used = {evaluation.options.patient, *(_column(name, wide) for name in strata)}
@@ -69,6 +56,25 @@ def find_attributes(
 
     attributes, notes_on_others = _usable(strata, cases, min_cases)
     return attributes, notes + notes_on_others
+
+
+def _strata_of(
+    specs: Sequence[str], evaluation: Evaluation, table: pd.DataFrame
+) -> "tuple[dict[str, pd.Series[str]], list[str]]":
+    """The strata of some `--by`, intersections taken apart, and notes on them."""
+    strata: dict[str, pd.Series[str]] = {}
+    notes: list[str] = []
+    for spec in specs:
+        is_intersection = "," in spec and spec not in table.columns
+        if spec in evaluation.stratum_of_case and not is_intersection:
+            strata.setdefault(spec, evaluation.stratum_of_case[spec])
+            continue
+
+        for part in parse_by(spec, attributes_of(table)):
+            is_cut = bool(part.edges or part.n_quantiles)
+            is_computed = part.column.startswith(AUTO)
+            notes += _add(strata, table, part, in_thirds=is_computed and not is_cut)
+    return strata, notes
 
 
 def _check_same_entries(evaluated: pd.DataFrame, described: pd.DataFrame) -> None:
@@ -120,15 +126,7 @@ def _usable(
             small.append(attribute)
 
     if not large and not small:
-        got = "none"
-        if constant:
-            got = f"only {name_some(constant)}, which is the same in all"
-        raise InputError(
-            "by",
-            must="name attributes that divide the cases",
-            got=got,
-            cure="Evaluate with --by, or name a case table with --cases.",
-        )
+        raise _indivisible(constant)
     scarce = []
     for attribute in large:
         scarce += [
@@ -146,6 +144,19 @@ def _usable(
         min_cases=min_cases,
     )
     return large or small, notes
+
+
+def _indivisible(constant: Sequence[str]) -> InputError:
+    """The error where no attribute divides the cases, but some are the same in all, if any."""
+    got = "none"
+    if constant:
+        got = f"only {name_some(constant)}, which is the same in all"
+    return InputError(
+        "by",
+        must="name attributes that divide the cases",
+        got=got,
+        cure="Evaluate with --by, or name a case table with --cases.",
+    )
 
 
 def _specs_of(evaluation: Evaluation, table: pd.DataFrame) -> list[str]:
@@ -248,14 +259,7 @@ def label_scores(
     check_rows(evaluation.scores, cure="Evaluate it again.")
     ground = CommonGround(tuple(cases), tuple(labels), metrics=(metric,), notes=())
     table = method_values(evaluation, ground, metric)
-    if np.isinf(table.values).any():
-        case, label = np.argwhere(np.isinf(table.values))[0]
-        raise InputError(
-            "scores",
-            must="be finite",
-            got=f"an infinite one for {cases[case]!r}, {labels[label]!r}",
-            cure="Evaluate it again.",
-        )
+    _check_finite(table.values, cases, labels)
 
     # A label that was missed or invented is the worst, whatever the metric.
     described = METRICS[metric]
@@ -292,3 +296,16 @@ def label_scores(
         metric=described,
     )
     return scores, notes
+
+
+def _check_finite(values: FloatArray, cases: Sequence[str], labels: Sequence[str]) -> None:
+    """Check that no score, shape (n_cases, n_labels), is infinite."""
+    is_infinite = np.isinf(values)
+    if is_infinite.any():
+        case, label = np.argwhere(is_infinite)[0]
+        raise InputError(
+            "scores",
+            must="be finite",
+            got=f"an infinite one for {cases[case]!r}, {labels[label]!r}",
+            cure="Evaluate it again.",
+        )
