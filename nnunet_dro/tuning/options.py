@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nnunet_dro.trainers.options import TrainerOptions
+from nnunet_dro.trainers.options import Option, TrainerOptions
 
 #: Significant digits of a sampled number, so that names stay readable; the trainer reads its
 #: options from the name.
@@ -104,18 +104,12 @@ class WordChoice:
 def parse_range(text: str, kind: type[TrainerOptions]) -> Range:
     """Read a number to tune, ``NAME:LOW:HIGH`` or ``NAME:LOW:HIGH:log``."""
     name, *ends = (part.strip() for part in text.split(":"))
-
-    numbers = {}
-    for option in kind.known_options():
-        form = _NUMBER_FORM.fullmatch(option.form)
-        if form is not None and option.read in (int, float):
-            numbers[form[1]] = option
+    numbers = _numerical_options(kind)
     if name not in numbers:
         raise ValueError(
             f"`option` must name a numerical option of this trainer, got {name!r} in {text!r}. "
             f"Choose from: {', '.join(numbers)}."
         )
-    option = numbers[name]
 
     log = ends[2:] == ["log"]
     if log:
@@ -129,7 +123,7 @@ def parse_range(text: str, kind: type[TrainerOptions]) -> Range:
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"`option` must have LOW < HIGH, both finite, got {text!r}. {EXAMPLE}")
 
-    is_integer = option.read is int
+    is_integer = numbers[name].read is int
     if is_integer:
         if not (low.is_integer() and high.is_integer()):
             raise ValueError(f"`option` must have integers for {name}, got {text!r}. {EXAMPLE}")
@@ -139,7 +133,17 @@ def parse_range(text: str, kind: type[TrainerOptions]) -> Range:
         raise ValueError(
             f"`option` must have LOW > 0 with log, got {text!r}. Leave out log, or increase LOW."
         )
-    return Range(text, name, option.field, low, high, log, is_integer)
+    return Range(text, name, numbers[name].field, low, high, log, is_integer)
+
+
+def _numerical_options(kind: type[TrainerOptions]) -> dict[str, Option]:
+    """The options of a trainer that are a number, by their name."""
+    numbers = {}
+    for option in kind.known_options():
+        form = _NUMBER_FORM.fullmatch(option.form)
+        if form is not None and option.read in (int, float):
+            numbers[form[1]] = option
+    return numbers
 
 
 def parse_word(text: str, kind: type[TrainerOptions]) -> tuple[str, Any]:
