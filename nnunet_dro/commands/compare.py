@@ -1,7 +1,10 @@
 """The command `nnunet-dro compare`."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -51,9 +54,7 @@ def compare(options: _Options) -> None:
     requirements = requirement_texts(options.requirements, options.require_file, COMPARISON)
     options = replace(options, requirements=requirements)
     folders_by_method = named_trainings(options.evaluations)
-    inputs = []
-    for folders in folders_by_method.values():
-        inputs += folders
+    inputs = list(chain.from_iterable(folders_by_method.values()))
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
 
     trainings_by_method = {}
@@ -66,14 +67,18 @@ def compare(options: _Options) -> None:
     del trainings_by_method
     if options.protocol:
         comparison = under_protocol(comparison, options.protocol)
-    # With these it can be made again, for an evidence pack.
-    files_by_method = {}
-    for name, folders in folders_by_method.items():
-        files_by_method[name] = [str(folder.absolute()) for folder in folders]
-    origin = {"by": list(options.by), "files": files_by_method}
+    origin = _origin(options, folders_by_method)
     comparison = replace(comparison, about={**comparison.about, "inputs": origin})
 
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(comparison_table(comparison), options.output / "report.html")
     stop_if_unmet(comparison.about["requirements"])
+
+
+def _origin(options: _Options, folders_by_method: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
+    """What the comparison is made of, so that an evidence pack can make it again."""
+    files_by_method = {}
+    for name, folders in folders_by_method.items():
+        files_by_method[name] = [str(folder.absolute()) for folder in folders]
+    return {"by": list(options.by), "files": files_by_method}

@@ -1,5 +1,6 @@
 """The command `nnunet-dro rank`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -116,20 +117,10 @@ def rank(options: _Options) -> None:
     from nnunet_dro.ranking.ranking import rank_evaluations
     from nnunet_dro.ranking.tables import ranking_table
 
-    scoring = {}
-    for name in _SCORING:
-        value = getattr(options, name)
-        if value is not None:
-            scoring[name] = value
-    only_with_evaluate = list(scoring)
-    only_with_evaluate += [name for name in ("kept", "invalid") if getattr(options, name)]
-    if options.evaluate is None and only_with_evaluate:
-        raise InputError(
-            only_with_evaluate[0],
-            must="come with --evaluate",
-            got="evaluations that are made already",
-            cure="Add --evaluate with the folder of the references, or leave it out.",
-        )
+    values = {name: getattr(options, name) for name in _SCORING}
+    scoring = {name: value for name, value in values.items() if value is not None}
+    if options.evaluate is None:
+        _check_none_of_evaluate(options, scoring)
     inputs = [entry.partition("=")[2] or entry for entry in options.teams]
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
 
@@ -145,6 +136,18 @@ def rank(options: _Options) -> None:
     if not ranking.invalid.empty:
         names = ", ".join(ranking.invalid["team"].unique())
         stop(f"invalid predictions are scored as failed: {names}; see invalid.csv", SOME_INVALID)
+
+
+def _check_none_of_evaluate(options: _Options, scoring: Collection[str]) -> None:
+    """Check that no option is given that is for predictions that are scored first."""
+    names = [*scoring, *(name for name in ("kept", "invalid") if getattr(options, name))]
+    if names:
+        raise InputError(
+            names[0],
+            must="come with --evaluate",
+            got="evaluations that are made already",
+            cure="Add --evaluate with the folder of the references, or leave it out.",
+        )
 
 
 def _scored(options: _Options, reference: Path, scoring: dict[str, Any]) -> dict[str, Any]:

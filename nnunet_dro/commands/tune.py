@@ -133,10 +133,7 @@ def tune(options: _Options) -> None:
     if not name:
         trainer = space.trainer.removeprefix("nnUNetTrainer")
         name = f"{trainer}__{options.plans}__{options.configuration}__fold_{target.fold}"
-    if not name.strip(" .") or set(name) & set("/\\:\n"):
-        raise ValueError(
-            f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :."
-        )
+    _check_name_of_folder(name)
     folder = target.results / "tuning" / name
     check_writable(folder)
 
@@ -158,6 +155,14 @@ def tune(options: _Options) -> None:
         n_repeats=options.repeat,
     )
     run_study(settings, name, options.storage)
+
+
+def _check_name_of_folder(name: str) -> None:
+    """Check that the name of a study can be that of its folder."""
+    if not name.strip(" .") or set(name) & set("/\\:\n"):
+        raise ValueError(
+            f"`study` must be usable as the name of a folder, got {name!r}. Leave out / \\ and :."
+        )
 
 
 def _check_extra() -> None:
