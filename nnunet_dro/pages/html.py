@@ -184,25 +184,18 @@ def html(blocks: Sequence[Block]) -> list[Markup]:
     said: set[str] = set()
     #: Level and end of the elements that are open.
     opened: list[tuple[float, Markup]] = []
-
-    def close(level: float) -> None:
-        while opened and opened[-1][0] >= level:
-            _, end = opened.pop()
-            parts.append(end)
-
     for run in runs:
         block = run[0]
         if isinstance(block, Heading):
             # What is folded holds headings of its level.
             level = _LEVEL_OF_FOLDED if block.folded else block.level
-            end = _end_of(block)
-            close(level)
-            if end:
+            parts += _closed(opened, level)
+            if end := _end_of(block):
                 opened.append((level, end))
             parts.append(macros.heading(block))
         elif isinstance(block, Note):
             if block.kind == "remark":
-                close(0)
+                parts += _closed(opened, 0)
             parts.append(macros.notes(run, has_lead))
         elif isinstance(block, Figure):
             parts.append(macros.figure(block, many))
@@ -211,8 +204,16 @@ def html(blocks: Sequence[Block]) -> list[Markup]:
         else:
             key = unsaid((*block.notes_below, *block.notes), said)
             parts.append(macros.table(block, key))
-    close(0)
-    return parts
+    return parts + _closed(opened, 0)
+
+
+def _closed(opened: list[tuple[float, Markup]], level: float) -> list[Markup]:
+    """Close the elements that are open from a level on, and return their ends, the last first."""
+    ends = []
+    while opened and opened[-1][0] >= level:
+        _, end = opened.pop()
+        ends.append(end)
+    return ends
 
 
 def _macros() -> Any:
