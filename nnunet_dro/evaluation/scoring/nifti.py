@@ -191,28 +191,30 @@ def _parse(start: bytes, path: Path, reader: Reader) -> _Header:
     if abs(slope) < _LEAST_SLOPE:
         raise ValueError(f"its header is damaged: it has a scl_slope of {slope:g}")
     offset = header["vox_offset"]
-    if dtype.kind not in "fiu" or dtype.itemsize > 8:
-        raise UnusualNiftiError
-    if not 1 <= n_axes <= 7 or not kind.sizeof_hdr <= offset < np.inf:
+    is_numerical = dtype.kind in "fiu" and dtype.itemsize <= 8
+    is_in_range = 1 <= n_axes <= 7 and kind.sizeof_hdr <= offset < np.inf
+    if not (is_numerical and is_in_range):
         raise UnusualNiftiError
 
     if kind is Nifti2Header and reader is Reader.ITK:
         # SimpleITK 2.5 reads no NIfTI-2, so that nnU-Net goes on to its next reader.
         reader = Reader.NIBABEL
+    grid = _grid_of(header, (int(z), int(y), int(x)), reader, path)
+    return _Header(dtype, int(offset), grid, slope, intercept)
+
+
+def _grid_of(header: Any, shape: tuple[int, int, int], reader: Reader, path: Path) -> Grid:
+    """As from `nifti_grid`; UnusualNiftiError where there is none."""
+    from nibabel.spatialimages import HeaderDataError
+
     try:
-        grid = nifti_grid(header, (int(z), int(y), int(x)), reader, path)
+        grid = nifti_grid(header, shape, reader, path)
     except (HeaderDataError, ValueError) as error:
         # A quaternion longer than 1.
         raise UnusualNiftiError from error
     if grid is None:
         raise UnusualNiftiError
-    return _Header(
-        dtype=dtype,
-        offset=int(offset),
-        grid=grid,
-        slope=slope,
-        intercept=intercept,
-    )
+    return grid
 
 
 def _check_axes(n_axes: int, lengths: list[int]) -> None:
