@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import pandas as pd
+
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs, notes_on_rules
@@ -45,6 +47,18 @@ def notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
             f"(voxels to ignore do not count): {name_some(without)}."
         )
 
+    yield from _notes_on_lacking_distances(scores, scoring)
+    yield from notes_on_rules(scored.rules)
+    if in_pixels(scores):
+        metrics = [METRICS[name] for name in scoring.metrics if METRICS[name].needs_voxel_size]
+        sizes = {"volumes" if metric.unit == "ml" else "distances" for metric in metrics}
+        if sizes:
+            named = " and ".join(sorted(sizes))
+            yield f"The images have no voxel size: {named} are in pixels (px)."
+
+
+def _notes_on_lacking_distances(scores: pd.DataFrame, scoring: Scoring) -> Iterator[str]:
+    """A sentence for each distance that has no value where one map lacks a label."""
     is_one_sided = (scores["n_reference"] == 0) != (scores["n_prediction"] == 0)
     for name in scoring.metrics:
         metric = METRICS[name]
@@ -58,11 +72,3 @@ def notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
                 f"{metric.title} leaves out {rows} of scores.csv where only the reference or only "
                 "the prediction has the label; Dice counts them as 0."
             )
-
-    yield from notes_on_rules(scored.rules)
-    if in_pixels(scores):
-        metrics = [METRICS[name] for name in scoring.metrics if METRICS[name].needs_voxel_size]
-        sizes = ["volumes" if metric.unit == "ml" else "distances" for metric in metrics]
-        if sizes:
-            named = " and ".join(sorted(set(sizes)))
-            yield f"The images have no voxel size: {named} are in pixels (px)."
