@@ -66,7 +66,20 @@ def check_manifest(folder: Path) -> Manifest:
         )
 
     manifest = _read_manifest(path)
-    sha256 = manifest.sha256
+    differences = _differences(folder, manifest.sha256)
+    parts = [f"{word} {name_some(names)}" for word, names in differences.items() if names]
+    if parts:
+        raise InputError(
+            "evaluation",
+            must="be a pack as it was written",
+            got=f"{'; '.join(parts)} in {str(folder)!r}",
+            cure="Restore the pack from where it is kept, or write another.",
+        )
+    return manifest
+
+
+def _differences(folder: Path, sha256: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names of the files of a pack that are ``altered``, ``missing`` and ``added``."""
     differences: dict[str, list[str]] = {"altered": [], "missing": [], "added": []}
     for name, digest in sha256.items():
         file = folder / name
@@ -79,16 +92,7 @@ def check_manifest(folder: Path) -> Manifest:
         name = file.relative_to(folder).as_posix()
         if not file.is_dir() and name not in sha256 and name != MANIFEST:
             differences["added"].append(name)
-
-    parts = [f"{word} {name_some(names)}" for word, names in differences.items() if names]
-    if parts:
-        raise InputError(
-            "evaluation",
-            must="be a pack as it was written",
-            got=f"{'; '.join(parts)} in {str(folder)!r}",
-            cure="Restore the pack from where it is kept, or write another.",
-        )
-    return manifest
+    return differences
 
 
 def _read_manifest(path: Path) -> Manifest:
