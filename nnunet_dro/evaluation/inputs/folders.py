@@ -91,27 +91,16 @@ def find_inputs(
     is_part = bool(folds) or is_one_fold(prediction)
     lacking = [case for case in references if case not in predictions]
     if lacking:
-        _check_missing(
-            lacking,
-            missing,
-            prediction,
-            in_folds=bool(folders),
-            is_part=is_part,
-        )
+        _check_missing(lacking, missing, prediction, in_folds=bool(folders), is_part=is_part)
+    notes += _notes_on_unpaired(references, predictions, lacking, missing)
 
-    notes += _notes_on_unpaired(references, predictions, missing)
     not_evaluated: tuple[str, ...] = ()
     cases = sorted(references)
     pairs = [PairOfFiles(case, references[case], predictions.get(case)) for case in cases]
     if missing is MissingRule.ERROR:
         pairs = [pair for pair in pairs if pair.prediction]
         not_evaluated = () if is_part else tuple(lacking)
-    return Inputs(
-        method_of(prediction),
-        tuple(pairs),
-        tuple(notes),
-        lacking=not_evaluated,
-    )
+    return Inputs(method_of(prediction), tuple(pairs), tuple(notes), lacking=not_evaluated)
 
 
 def _predictions(folders: Sequence[Path], notes: list[str]) -> dict[str, Path]:
@@ -192,10 +181,12 @@ def _check_missing(
 
 
 def _notes_on_unpaired(
-    references: Mapping[str, Path], predictions: Mapping[str, Path], missing: MissingRule
+    references: Mapping[str, Path],
+    predictions: Mapping[str, Path],
+    lacking: Sequence[str],
+    missing: MissingRule,
 ) -> Iterator[str]:
-    """What happens to references without a prediction, and to predictions without a reference."""
-    lacking = [case for case in references if case not in predictions]
+    """What happens to references that lack a prediction, and to predictions without a reference."""
     if lacking and missing is MissingRule.ERROR:
         some = f"{len(lacking)} of {len(references)} references"
         yield f"{some} have no prediction in these folds and are not evaluated."
