@@ -1,7 +1,7 @@
 """The scores of files of label maps, a row per case and label."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -328,22 +328,3 @@ def _with_same_labels(
         lesions = [lesion for lesion in scores.lesions if lesion["label"] in names]
         complete.append(replace(scores, rows=rows, lesions=lesions))
     return complete, tuple(sorted(only_predicted, key=int))
-
-
-def notes_on_rules(rules: Mapping[str, Rules | str]) -> Iterator[str]:
-    """Sentences on cases whose headers say two things of where the voxels lie."""
-    only_other = [case for case, rule in rules.items() if rule == Rules.ONLY_OTHER]
-    if only_other:
-        yield (
-            "Reference and prediction fit only where the headers of both are read as the other of "
-            f"ITK and nibabel reads them, which was done: {name_some(only_other)}. Their sform and "
-            "their qform or voxel size differ."
-        )
-
-    differing = [case for case, rule in rules.items() if rule == Rules.DIFFER]
-    if differing:
-        yield (
-            "ITK and nibabel lay other voxels of the prediction on those of the reference, since "
-            f"sform and qform differ: {name_some(differing)}. The rule of nnU-Net's reader for the "
-            'dataset was used; "overwrite_image_reader_writer" in dataset.json names another.'
-        )

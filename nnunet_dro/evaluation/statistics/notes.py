@@ -1,12 +1,13 @@
 """What readers of an evaluation need to know of its scores and patients, in sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
 from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.scoring.grid import Rules
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_files import ScoredPairs, notes_on_rules
+from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.patients import (
     note_on_divided_patients,
@@ -48,7 +49,7 @@ def notes_on_scores(scored: ScoredPairs, scoring: Scoring) -> Iterator[str]:
         )
 
     yield from _notes_on_lacking_distances(scores, scoring)
-    yield from notes_on_rules(scored.rules)
+    yield from _notes_on_rules(scored.rules)
     if in_pixels(scores):
         metrics = [METRICS[name] for name in scoring.metrics if METRICS[name].needs_voxel_size]
         sizes = {"volumes" if metric.unit == "ml" else "distances" for metric in metrics}
@@ -72,3 +73,22 @@ def _notes_on_lacking_distances(scores: pd.DataFrame, scoring: Scoring) -> Itera
                 f"{metric.title} leaves out {rows} of scores.csv where only the reference or only "
                 "the prediction has the label; Dice counts them as 0."
             )
+
+
+def _notes_on_rules(rules: Mapping[str, Rules | str]) -> Iterator[str]:
+    """Sentences on cases whose headers say two things of where the voxels lie."""
+    only_other = [case for case, rule in rules.items() if rule == Rules.ONLY_OTHER]
+    if only_other:
+        yield (
+            "Reference and prediction fit only where the headers of both are read as the other of "
+            f"ITK and nibabel reads them, which was done: {name_some(only_other)}. Their sform and "
+            "their qform or voxel size differ."
+        )
+
+    differing = [case for case, rule in rules.items() if rule == Rules.DIFFER]
+    if differing:
+        yield (
+            "ITK and nibabel lay other voxels of the prediction on those of the reference, since "
+            f"sform and qform differ: {name_some(differing)}. The rule of nnU-Net's reader for the "
+            'dataset was used; "overwrite_image_reader_writer" in dataset.json names another.'
+        )
