@@ -194,12 +194,7 @@ def rank_evaluations(
         n_units=entries.contest.n_units,
         ranks=rank_table(entries, rankings, order),
         agreement=agreement_table(entries, rankings, full),
-        bootstrap=bootstrap_table(
-            entries,
-            samples,
-            full,
-            order,
-        ),
+        bootstrap=bootstrap_table(entries, samples, full, order),
         taus=tau_table(samples),
         parts=stability_table(entries, parts, order),
         tests=pairs_table(entries, order),

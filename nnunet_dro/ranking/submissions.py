@@ -91,19 +91,14 @@ def score_submissions(
     scored. ``invalid`` says what becomes of predictions that cannot be scored: an
     `InvalidFilesError` that has all of them, or the worst scores.
     """
-    inputs = _inputs_of(
-        reference,
-        submissions,
-        folder,
-        options,
-    )
+    inputs = _inputs_of(reference, submissions, folder, options)
     n_all = sum(len(inputs_of_team.pairs) for inputs_of_team in inputs.values())
     n_done = 0
     evaluations: dict[str, Evaluation] = {}
     for team, submission in submissions.items():
         state = _state(reference, inputs[team], options)
-        evaluation = _kept(folder / team, state)
-        if evaluation is None or (invalid is InvalidRule.ERROR and invalid_of(evaluation)):
+        evaluation = _kept(folder / team, state, invalid)
+        if evaluation is None:
             unscored = {team: inputs[team]}
             if invalid is InvalidRule.ERROR:
                 unscored = {name: inputs[name] for name in inputs if name not in evaluations}
@@ -207,12 +202,17 @@ def _stamp(path: Path) -> str:
     return f"{path.absolute()} {status.st_size} {status.st_mtime_ns}"
 
 
-def _kept(folder: Path, state: Mapping[str, Any]) -> Evaluation | None:
-    """The evaluation of an earlier run, if it is of the same files and options."""
+def _kept(folder: Path, state: Mapping[str, Any], rule: InvalidRule) -> Evaluation | None:
+    """The evaluation of an earlier run, if it is of the same files and options.
+
+    None where predictions that cannot be scored count as failed in it, and are an error now.
+    """
     try:
         scored = json.loads((folder / _SCORED).read_text(encoding="utf-8"))
         if scored != state:
             return None
-        return read_evaluation(folder)
+        evaluation = read_evaluation(folder)
     except (OSError, ValueError):
         return None
+    is_refused = rule is InvalidRule.ERROR and invalid_of(evaluation)
+    return None if is_refused else evaluation
