@@ -69,9 +69,7 @@ def rank_table(entries: Entries, rankings: Rankings, order: Sequence[int]) -> pd
     n_rankings, n_blocks, n_teams = ranks.shape
 
     keys = _keys(rankings)
-    columns = {}
-    for name in keys:
-        columns[name] = _repeated(keys[name], n_blocks * n_teams)
+    columns = {name: _repeated(keys[name], n_blocks * n_teams) for name in keys}
     for name in ("metric", "label"):
         names = pd.Series([OVERALL, *(getattr(task, name) for task in entries.tasks)])
         columns[name] = _repeated(names, n_teams, n_rankings)

@@ -58,10 +58,10 @@ class Part(NamedTuple):
 
 def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[Part, FloatArray]:
     """The ranks (..., n_teams) by each metric, label and task, from `task_scores`."""
-    ranks = {}
-    for part, places in _parts_of_tasks(entries.tasks, len(entries.cases)).items():
-        ranks[part] = overall_ranks(scores[..., places, :], entries.weights[places])
-    return ranks
+    return {
+        part: overall_ranks(scores[..., places, :], entries.weights[places])
+        for part, places in _parts_of_tasks(entries.tasks, len(entries.cases)).items()
+    }
 
 
 def _parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]:
@@ -104,10 +104,10 @@ def stability_of_tasks(
     From what `task_scores` has of all cases, shape (n_tasks, n_teams), and of the samples.
     """
     in_samples = ranks_of_parts(entries, sampled)
-    result = {}
-    for part, ranks in ranks_of_parts(entries, full).items():
-        result[part] = (ranks, stability(ranks, in_samples[part]))
-    return result
+    return {
+        part: (ranks, stability(ranks, in_samples[part]))
+        for part, ranks in ranks_of_parts(entries, full).items()
+    }
 
 
 def stability_of_strata(

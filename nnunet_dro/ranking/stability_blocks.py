@@ -120,9 +120,8 @@ def taus_table(ranking: Ranking) -> Table:
 
 def parts_table(ranking: Ranking) -> Table:
     """How sure the ranks are by each metric and label and in each stratum."""
-    parts = []
-    for _, rows in ranking.parts.groupby(list(Part._fields), sort=False):
-        parts.append(rows.set_index("team"))
+    groups = ranking.parts.groupby(list(Part._fields), sort=False)
+    parts = [rows.set_index("team") for _, rows in groups]
 
     def how_often(rows: pd.DataFrame) -> str:
         names = first_teams(rows["rank"])

@@ -102,10 +102,8 @@ class Space:
         Raises:
             ValueError: If the trainer refuses the combination.
         """
-        changes = {}
-        for interval in self.ranges:
-            if interval.name in values:
-                changes[interval.field] = values[interval.name]
+        tuned = [interval for interval in self.ranges if interval.name in values]
+        changes = {interval.field: values[interval.name] for interval in tuned}
         for choice in self.choices:
             word = values.get(choice.name, OFF)
             if word != OFF:
