@@ -104,11 +104,7 @@ def _columns(rows: list[tuple[int, list[str]]], path: Path) -> dict[str, list[st
     (_, names), *rows = rows
     for number, row in rows:
         _check_length(row, len(names), number, path)
-        failed = list(filter(_FAILED_FORMULA.fullmatch, row))
-        if failed:
-            got = f"{failed[0]} in row {number}"
-            cure = "Correct the formula, or leave the cell empty if the value is unknown."
-            raise _refusal("have no formula that failed", got, path, cure)
+        _check_formulas(row, number, path)
 
     columns = []
     unnamed = []
@@ -140,6 +136,15 @@ def _check_length(row: list[str], n_columns: int, number: int, path: Path) -> No
         got = f"{len(row)} for {n_columns} columns in row {number}"
     cure = "Correct the row; put quotes around an entry that contains the separator."
     raise _refusal(rule, got, path, cure)
+
+
+def _check_formulas(row: list[str], number: int, path: Path) -> None:
+    """Check that no cell of a row has a formula that failed."""
+    failed = list(filter(_FAILED_FORMULA.fullmatch, row))
+    if failed:
+        got = f"{failed[0]} in row {number}"
+        cure = "Correct the formula, or leave the cell empty if the value is unknown."
+        raise _refusal("have no formula that failed", got, path, cure)
 
 
 def _named_by_case(
