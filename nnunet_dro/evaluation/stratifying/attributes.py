@@ -293,14 +293,7 @@ def measure_cases(
 
     ordered = [cases[case] for case in sorted(cases)]
     values = {result.case: result.values for result in ordered}
-    by_other_rule = [result.case for result in ordered if result.rules is Rules.ONLY_OTHER]
-    notes = [note_on_other_rule(by_other_rule)] if by_other_rule else []
-    not_finite = [result.case for result in ordered if not result.is_finite]
-    if not_finite:
-        notes.append(
-            f"Of images with NaN or infinite values, contrast, noise and rarity are not known: "
-            f"{name_some(not_finite)}. nnU-Net cannot use such images; replace these values."
-        )
+    notes = _notes_on_images(ordered)
     if "rarity" in names:
         fingerprints = {result.case: result.fingerprint for result in ordered}
         rarities, notes_on_channels = rarities_of(fingerprints)
@@ -308,6 +301,19 @@ def measure_cases(
         for case, value in rarities.items():
             values[case]["rarity"] = value
     return values, notes
+
+
+def _notes_on_images(results: Sequence[MeasuredCase]) -> list[str]:
+    """Sentences on images by another rule than their label map's, and on those not finite."""
+    by_other_rule = [result.case for result in results if result.rules is Rules.ONLY_OTHER]
+    notes = [note_on_other_rule(by_other_rule)] if by_other_rule else []
+    not_finite = [result.case for result in results if not result.is_finite]
+    if not_finite:
+        notes.append(
+            f"Of images with NaN or infinite values, contrast, noise and rarity are not known: "
+            f"{name_some(not_finite)}. nnU-Net cannot use such images; replace these values."
+        )
+    return notes
 
 
 def written(value: float) -> str:
