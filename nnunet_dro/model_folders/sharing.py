@@ -107,13 +107,9 @@ def share_model(
     shared_folds = _folds(model_folder, folds, checkpoint)
     plans = described_model(model_folder, PLANS_JSON, needed=("plans_name", "configurations"))
     dataset = described_model(model_folder, DATASET_JSON, needed=("labels", "file_ending"))
-    dataset_name = model_folder.absolute().parent.name
-    if not re.fullmatch(r"Dataset\d{3,}_.+", dataset_name):
-        dataset_name = str(plans["dataset_name"])  # the model has been moved
-
-    cases: set[str] = set()
-    if isinstance(dataset.get("dataset"), Mapping):
-        cases = set(map(str, dataset["dataset"]))
+    dataset_name = _dataset_name(model_folder, plans)
+    listed = dataset.get("dataset")
+    cases = set(map(str, listed)) if isinstance(listed, Mapping) else set()
     left_out: dict[str, Sequence[str]] = {}
     with (
         replacing(output) as partial,
@@ -145,15 +141,32 @@ def share_model(
             model_folder, [name.removeprefix(f"{folder}/") for name in archive.namelist()]
         )
 
-    model = ["-d", dataset_name, "-c", configuration, "-p", plans["plans_name"]]
-    if settings_of(plans, configuration).get("previous_stage"):
-        model += ["-prev_stage_predictions", "PREDICTIONS_OF_THE_STAGE_BEFORE"]
-    return SharedModel(output, folder, _prediction(model, shared_folds, checkpoint), left_out)
+    return SharedModel(
+        output,
+        folder,
+        predict=_prediction(dataset_name, plans, configuration, shared_folds, checkpoint),
+        left_out=left_out,
+    )
 
 
-def _prediction(model: Sequence[str], folds: Sequence[str], checkpoint: str) -> str:
+def _dataset_name(model_folder: Path, plans: Mapping[str, Any]) -> str:
+    """The name of the dataset that a model is of: its folder's, unless the model has been moved."""
+    name = model_folder.absolute().parent.name
+    return name if re.fullmatch(r"Dataset\d{3,}_.+", name) else str(plans["dataset_name"])
+
+
+def _prediction(
+    dataset: str,
+    plans: Mapping[str, Any],
+    configuration: str,
+    folds: Sequence[str],
+    checkpoint: str,
+) -> str:
     """The command that predicts with a model."""
-    words = ["nnUNetv2_predict", *model, "-f", *folds]
+    words = ["nnUNetv2_predict", "-d", dataset, "-c", configuration, "-p", plans["plans_name"]]
+    if settings_of(plans, configuration).get("previous_stage"):
+        words += ["-prev_stage_predictions", "PREDICTIONS_OF_THE_STAGE_BEFORE"]
+    words += ["-f", *folds]
     if checkpoint != CHECKPOINT:
         words += ["-chk", checkpoint]
     return " ".join([*words, "-i", "INPUT", "-o", "OUTPUT"])
