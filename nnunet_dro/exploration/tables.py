@@ -87,5 +87,6 @@ def _combinations_table(exploration: Exploration) -> Table:
         columns,
         records,
         notes=tuple(WORDS.sentences("notes", has_labels=has_labels)),
+        notes_below=tuple(WORDS.sentences("note_on_search")),
         row_kinds=["confirmed" if row["confirmed"] else "refuted" for row in records],
     )

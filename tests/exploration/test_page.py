@@ -26,6 +26,7 @@ def found():
 
 def test_distances_without_a_voxel_size_are_in_pixels_and_fit_a_terminal(found):
     assert "Mean (mm)" in terminal(found)
+    assert "When found" not in terminal(found), "a narrow terminal explains what it does not show"
     assert max(map(len, terminal(found).splitlines())) <= 80
 
     evaluation = made(200, effect=0.15, metric="hd95")
