@@ -31,7 +31,12 @@ from nnunet_dro.trainers.data.subvolumes import Subvolumes, subvolumes_of
 from nnunet_dro.trainers.data.voxel_shares import voxel_shares
 from nnunet_dro.trainers.log.epoch_log import Row, TrainingLog
 from nnunet_dro.trainers.log.hardness_log import HardnessLog
-from nnunet_dro.trainers.log.lines import line_of_end, line_of_start, lines_before
+from nnunet_dro.trainers.log.lines import (
+    line_of_end,
+    line_of_start,
+    line_of_versions,
+    lines_before,
+)
 from nnunet_dro.trainers.options import DROOptions, TrainerOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
 
@@ -238,6 +243,7 @@ class HardnessWeighted(_Trainer):
         for log in self._epoch_logs():
             log.keep_epochs_before(self.current_epoch, Path(self.output_folder))
         drawn = self.hardness_log
+        self.print_to_log_file(line_of_versions())
         self.print_to_log_file(
             line_of_start(
                 drawn.table,

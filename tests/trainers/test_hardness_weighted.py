@@ -1,3 +1,5 @@
+from importlib.metadata import version
+
 import numpy as np
 import pytest
 import torch
@@ -144,6 +146,7 @@ def test_warm_up_ends_with_its_epoch(start, make_trainer):
 
     assert uniform == [True, True, False, False]
     assert log_of(trainer).count("The warm-up of 2 epochs is over") == 1
+    assert f"nnunetv2 {version('nnunetv2')}, batchgenerators" in log_of(trainer)
 
     resumed = make_trainer("nnUNetTrainerHWS_beta50_warmup2_5epochs")
     resumed.initialize()

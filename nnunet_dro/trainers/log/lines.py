@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from importlib.metadata import distributions
 
 import numpy as np
 
+from nnunet_dro import __version__
 from nnunet_dro.losses import ImportanceWeights
 from nnunet_dro.sampling import UNIFORM, ByWeight, EarnedBall, Hardest, HardnessTable, Rule
 from nnunet_dro.sampling.learning import learnt
@@ -15,6 +17,8 @@ from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss
 _N_NAMED = 3
 #: The rules of `nnUNetTrainerDRO` draw no case more times as often as by chance than this.
 _NOTABLE_LIMIT = 8
+#: What else a training depends on; a clone that was not installed has no version.
+_PACKAGES = ("nnunetv2", "batchgenerators", "batchgeneratorsv2", "torch", "numpy")
 
 
 def lines_before(
@@ -87,6 +91,13 @@ def _of_losses_never_learnt(word: str, loss: HardnessWeightedLoss, hardness: str
         f"`{word}` concludes that nothing is found of its case. If a tenth of the last patches is "
         f"such, no case is drawn more often for its loss. {cure}"
     ]
+
+
+def line_of_versions() -> str:
+    """The versions of what a training is made with."""
+    installed = {package.name: package.version for package in distributions()}
+    found = [f"{name} {installed[name]}" for name in _PACKAGES if name in installed]
+    return f"Versions: {', '.join([f'nnunet-dro {__version__}', *found])}."
 
 
 def line_of_start(
