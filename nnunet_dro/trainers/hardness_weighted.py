@@ -153,16 +153,8 @@ class HardnessWeighted(_Trainer):
         loader = loader_of(train)
         cases = [str(case) for case in loader.indices]
 
-        # What is drawn: cases, or their sub-volumes.
-        items = cases
-        subvolumes: Subvolumes | None = None
-        if math.prod(self.options.subvolumes) > 1:
-            subvolumes = subvolumes_of(
-                loader,
-                self.options.subvolumes,
-                report=self.print_to_log_file,
-            )
-            items = subvolumes.names
+        subvolumes = self._subvolumes(loader)
+        items = subvolumes.names if subvolumes else cases
 
         table = HardnessTable(
             items,
@@ -197,6 +189,12 @@ class HardnessWeighted(_Trainer):
         # nnU-Net has already started its workers, which draw uniformly.
         put_loader(train, self.loader_class.taking_over(loader, table, subvolumes))
         return train, validation
+
+    def _subvolumes(self, loader: Any) -> Subvolumes | None:
+        """The sub-volumes of the training cases, which are drawn; None where cases are."""
+        if math.prod(self.options.subvolumes) == 1:
+            return None
+        return subvolumes_of(loader, self.options.subvolumes, report=self.print_to_log_file)
 
     def _pooled_hardness(self, n_items: int) -> PooledHardness | None:
         """What pools the losses of the last patches of an item; None if only the last counts."""
