@@ -96,8 +96,8 @@ def _of_losses_never_learnt(word: str, loss: HardnessWeightedLoss, hardness: str
 def line_of_versions() -> str:
     """The versions of what a training is made with."""
     installed = {package.name: package.version for package in distributions()}
-    found = [f"{name} {installed[name]}" for name in _PACKAGES if name in installed]
-    return f"Versions: {', '.join([f'nnunet-dro {__version__}', *found])}."
+    versions = [f"{name} {installed[name]}" for name in _PACKAGES if name in installed]
+    return f"Versions: {', '.join([f'nnunet-dro {__version__}', *versions])}."
 
 
 def line_of_start(
