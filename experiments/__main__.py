@@ -22,6 +22,7 @@ CONVERGENCE = [
     "-eroded-dilated",
     "-eroded-few",
     "-eroded-many",
+    "-dilated",
     "-hopeless",
     "-slices",
     "-slices-wrong",

@@ -28,15 +28,16 @@ def partly_wrong(
     quick: bool,
     kinds: Sequence[str] = ("eroded",),
     share: float = SHARE,
+    foretold: bool = False,
 ) -> Question:
     """Phantoms of which a ``share``, none of them rare, has labels that are a little wrong.
 
-    The labels of these are eroded, or eroded and dilated, to a Dice of 0.75 with the right ones.
+    The labels of these are eroded, dilated, or some of them eroded and the others dilated, to a
+    Dice of 0.75 with the right ones. The page prints what had been ``foretold``.
     """
     counts = _COUNTS[quick]
     words = " and ".join(kinds)
-    is_first = share == SHARE
-    percent = "" if is_first else f" in {100 * share:g} of 100 cases"
+    percent = "" if share == SHARE else f" in {100 * share:g} of 100 cases"
     train = dict(counts.train)
     return Question(
         data=Data(
@@ -68,7 +69,7 @@ def partly_wrong(
             n_test=counts.test,
             wrong=share,
             words=words,
-            foretold=not is_first,
+            foretold=foretold,
         ),
         iterations=length(2000, quick=quick),
         gaining="rare pathology",
