@@ -126,6 +126,9 @@ def shown(cell: str) -> str:
     source, _, form = cell.partition(" | ")
     if not _SOURCE.match(cell):
         return cell
+    if " minus " in source:
+        difference, low, high = values(source)
+        return f"{difference:+.1f} [{low:+.1f}, {high:+.1f}]"
     texts = []
     for text in filter(None, cells(source)):
         if _is_a_number(text):

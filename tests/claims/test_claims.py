@@ -114,11 +114,12 @@ def test_a_source_names_one_row_for_each_value():
 
 @pytest.mark.usefixtures("made")
 def test_a_table_is_made_between_its_marks():
-    table = {"page": "a.md", "name": "gains", "head": ["data", "Dice", "gain", "passes"]}
+    table = {"page": "a.md", "name": "gains", "head": ["data", "Dice", "gain", "a - b", "passes"]}
     table["cells"] = [
         "{0}",
         f"{MEANS} | .0f",
         "made.csv - plain: method={1}",
+        f"made.csv 100*mean: method=DRO, stratum=usual/rare minus {MEANS}",
         "made.csv passes: method={1}",
     ]
     table["rows"] = [["**made**", "DRO, stratum=rare"]]
@@ -126,8 +127,9 @@ def test_a_table_is_made_between_its_marks():
     text = "before\n<!-- begin gains -->\nold\n<!-- end gains -->\nafter\n"
 
     assert evidence.with_tables(text, "a.md", {"table": [table]}) == (
-        "before\n<!-- begin gains -->\n| data | Dice | gain | passes |\n| --- | ---: | ---: | ---: |\n"
-        "| **made** | 12, 46 | +33.3 [+1.6, +17.0] | yes |\n<!-- end gains -->\nafter\n"
+        "before\n<!-- begin gains -->\n| data | Dice | gain | a - b | passes |\n"
+        "| --- | ---: | ---: | ---: | ---: |\n"
+        "| **made** | 12, 46 | +33.3 [+1.6, +17.0] | +38.8 [-454.6, +532.2] | yes |\n<!-- end gains -->\nafter\n"
     )
     with pytest.raises(ValueError, match="begin gains"):
         evidence.with_tables("nothing", "a.md", {"table": [table]})
