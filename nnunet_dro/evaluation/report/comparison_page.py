@@ -203,7 +203,8 @@ def _paired(
     """A section for each method: every case by a metric, the method against the baseline."""
     baseline, *others = comparison.methods
     points = pairs.index.to_frame(index=False).assign(row=range(len(pairs)))
-    points["stratum"], attribute, legend = parts.coloured(points, comparison.stratum_of_case)
+    colour_of_case, attribute, legend = parts.colours(comparison.stratum_of_case)
+    points["stratum"] = points["case"].map(colour_of_case)
 
     at_most = None
     if len(pairs) * len(others) > parts.MOST_DOTS:

@@ -195,18 +195,21 @@ def _volumes(cases: ShownCases) -> Iterator[Block]:
     at_most = None
     if len(cases.scores) > parts.MOST_DOTS:
         at_most = parts.MOST_DOTS // (3 * len(labels))
-    charts = _volume_charts(cases, labels, at_most)
+    colour_of_case, attribute, legend = parts.colours(cases.evaluation.stratum_of_case)
+    charts = _volume_charts(cases, labels, colour_of_case, at_most)
     if not charts:
         return
 
-    _, attribute, legend = parts.coloured(cases.scores, cases.evaluation.stratum_of_case)
     yield Heading(f"{metric.title} and size", anchor="volumes", short="Size")
     yield Prose(say("volumes", metric=metric, attribute=attribute, at_most=at_most))
     yield Figure(charts, legend)
 
 
 def _volume_charts(
-    cases: ShownCases, labels: Sequence[str], at_most: int | None
+    cases: ShownCases,
+    labels: Sequence[str],
+    colour_of_case: "pd.Series[int]",
+    at_most: int | None,
 ) -> list[tuple[str, tuple[Markup]]]:
     """The labels that have a volume, each with its figure of the worst ``at_most`` cases."""
     metric = cases.metrics[0]
@@ -229,9 +232,9 @@ def _volume_charts(
                 "x": rows["reference_ml"],
                 "y": rows["y"],
                 "row": rows.index,
+                "stratum": rows["case"].map(colour_of_case),
             }
         )
-        points["stratum"], _, _ = parts.coloured(rows, cases.evaluation.stratum_of_case)
         drawing = against_volume(
             points,
             metric,

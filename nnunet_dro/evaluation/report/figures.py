@@ -280,11 +280,16 @@ def swarm(positions: FloatArray, *, size: float = 5.6, half: float = _HALF - 3) 
     there are many. The same positions have the same offsets.
     """
     columns = np.floor(positions / size).astype(np.int64)
+    _, stack, heights = np.unique(columns, return_inverse=True, return_counts=True)
+    # How many of the same stack come before.
+    order = np.argsort(stack, kind="stable")
+    bottoms = np.cumsum(heights) - heights
+    place = np.empty_like(positions)
+    place[order] = np.arange(len(order)) - bottoms[stack[order]]
     # 0, 1, -1, 2, -2 ... from the axis.
-    place = pd.Series(columns).groupby(columns).cumcount()
     steps = (place + 1) // 2 * np.where(place % 2, 1, -1)
-    most_steps = steps.abs().groupby(columns).transform("max").clip(lower=1)
-    return (steps * np.minimum(size, half / most_steps)).to_numpy()
+    most_steps = np.maximum(heights // 2, 1)[stack]
+    return steps * np.minimum(size, half / most_steps)
 
 
 def quantile_curves(

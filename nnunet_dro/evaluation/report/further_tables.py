@@ -143,15 +143,14 @@ def equity_tables(equity: pd.DataFrame, scores: pd.DataFrame) -> list[Table]:
 
 
 def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
-    def metric_of(record: Record) -> Metric:
-        return fmt.metric_named(str(record["metric"]), scores)
+    metrics = {metric.name: metric for metric in fmt.metrics_of(rows, scores)}
 
     def estimate(name: str, record: Record) -> Cell:
-        return estimate_cell(name, metric_of(record), record)
+        return estimate_cell(name, metrics[str(record["metric"])], record)
 
     columns = [
         *name_columns(["label"]),
-        (Column("Metric", "name"), lambda row: fmt.metric_title(metric_of(row))),
+        (Column("Metric", "name"), lambda row: fmt.metric_title(metrics[str(row["metric"])])),
         (Column("Strata"), lambda row: str(whole(row, "n_strata"))),
     ]
     for name, (title, hint) in _EQUITY.items():

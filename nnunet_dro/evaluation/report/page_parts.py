@@ -197,28 +197,22 @@ def case_columns(
     return columns
 
 
-def coloured(
-    rows: pd.DataFrame, stratum_of_case: "Mapping[str, pd.Series[str]]"
-) -> tuple[Any, str, Any]:
+def colours(
+    stratum_of_case: "Mapping[str, pd.Series[str]]",
+) -> "tuple[pd.Series[int], str, Any]":
     """What the colours of dots stand for: the strata of the first attribute.
 
     Returns:
-        The index of each row's stratum, the attribute (empty if there is none), and the legend.
+        The index of each case's stratum, the attribute (empty if there is none), and the legend.
     """
     attributes = single_attributes(stratum_of_case)
     if not attributes:
-        return 0, "", []
+        return pd.Series(0, index=stratum_of_case[ALL].index), "", []
 
     attribute = attributes[0]
-    stratum_names = stratum_of_case[attribute]
-    strata = stratum_names.cat.remove_unused_categories().cat
-    index_of_case = dict(zip(stratum_names.index, strata.codes, strict=True))
+    strata = stratum_of_case[attribute].cat.remove_unused_categories().cat
     names = [str(name) for name in strata.categories]
-    return (
-        rows["case"].map(index_of_case),
-        attribute,
-        legend_of(attribute, names, lines=False),
-    )
+    return strata.codes, attribute, legend_of(attribute, names, lines=False)
 
 
 def legend_of(attribute: str, strata: Sequence[str], *, lines: bool) -> list[tuple[list[Any], str]]:
