@@ -22,7 +22,7 @@ from experiments.convergence.questions import (
     phantoms,
     tail,
 )
-from experiments.convergence.spoilt_nuclei import A_LITTLE, wrong_nuclei
+from experiments.convergence.spoilt_nuclei import A_LITTLE, NONE, wrong_nuclei
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
@@ -53,6 +53,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei": nuclei,
     "-nuclei-wrong": wrong_nuclei,
     "-nuclei-eroded": partial(wrong_nuclei, spoiling=A_LITTLE, words="eroded labels"),
+    "-nuclei-right": partial(wrong_nuclei, spoiling=NONE, words="the same images, right labels"),
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
     "-isic-cameras": partial(strata_of_pictures, CAMERAS),
@@ -70,6 +71,7 @@ REAL = {
     "-nuclei-fresh": "The dataset of nuclei",
     "-nuclei-wrong": "The dataset of nuclei",
     "-nuclei-eroded": "The dataset of nuclei",
+    "-nuclei-right": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
     "-isic-cameras": "The pictures of ISIC 2017",
@@ -83,7 +85,6 @@ SECTIONS = {
     "-eroded-few": "convergence-eroded",
     "-eroded-many": "convergence-eroded",
     "-dilated": "convergence-eroded",
-    "-hopeless": "convergence-eroded",
     "-slices-wrong": "convergence-slices",
     "-lesions-slices-wrong": "convergence-lesions-slices",
     "-lesions": "convergence-lesions-slices",
@@ -91,8 +92,8 @@ SECTIONS = {
     "-fresh": "convergence",
     "-slices-fresh": "convergence-slices",
     "-nuclei-fresh": "convergence-nuclei",
-    "-nuclei-wrong": "convergence-nuclei",
-    "-nuclei-eroded": "convergence-nuclei",
+    "-nuclei-eroded": "convergence-nuclei-wrong",
+    "-nuclei-right": "convergence-nuclei-wrong",
     "-isic-fresh": "convergence-isic",
 }
 
