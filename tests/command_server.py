@@ -4,7 +4,8 @@ What nnU-Net imports takes longer than most of what the tests ask of it. A forke
 where its program would begin after its imports: with its own arguments, environment, folder and
 output, and with fresh random numbers. Processes that nnU-Net would spawn, to export predictions and
 compute metrics, are forked for the same reason. Nor does a forked training draw nnU-Net's
-progress.png, which takes longer than an epoch of the tests; one that begins anew does.
+progress.png, which takes longer than an epoch of the tests; one that begins anew does. A forked
+fingerprint is of the 10,000 voxels of a case that nnU-Net draws by default, not of 10^8 of all.
 
 Read as a program, this file is the process that forks.
 """
@@ -139,7 +140,7 @@ def main() -> None:
     gc.disable()
     import nnunet_dro.trainers.registry  # noqa: F401
 
-    _draw_no_progress()
+    _draw_less()
     gc.freeze()
     gc.enable()
     programs = {
@@ -169,14 +170,22 @@ def main() -> None:
         print(child, flush=True)
 
 
-def _draw_no_progress() -> None:
-    """Leave out nnU-Net's own picture of a training, which no test looks at."""
+def _draw_less() -> None:
+    """Leave out nnU-Net's own picture of a training, which no test looks at, and draw as many
+    voxels of a case for a fingerprint as nnU-Net does unless it asks itself for more."""
+    from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import (
+        DatasetFingerprintExtractor,
+    )
     from nnunetv2.training.logging import nnunet_logger
 
     # Versions before 2.7 have one logger, with another name.
     for name in ("LocalLogger", "nnUNetLogger"):
         if logger := getattr(nnunet_logger, name, None):
             logger.plot_progress_png = lambda self, output_folder: None
+    draw = DatasetFingerprintExtractor.collect_foreground_intensities
+    DatasetFingerprintExtractor.collect_foreground_intensities = staticmethod(
+        lambda segmentation, images, **_: draw(segmentation, images)
+    )
 
 
 def _run_module(words: Sequence[str]) -> None:

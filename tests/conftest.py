@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests.nnunet_project import SAME_IMAGES, Project, environment, make_project, popen_forked
+from tests.nnunet_project import Project, environment, make_project, popen_forked
 from tests.pages.browser import driver, gl_driver, open_page
 
 __all__ = ["driver", "gl_driver", "open_page"]
@@ -59,8 +59,6 @@ def project(tmp_path_factory) -> Callable[[str], Project]:
 
     def get(kind: str) -> Project:
         if kind not in made:
-            if kind in SAME_IMAGES:
-                get(SAME_IMAGES[kind])
             shared = tmp_path_factory.getbasetemp().parent / "projects"
             made[kind] = make_project(_ROOT, kind) if is_alone else _copy_of_shared(shared, kind)
         return made[kind]

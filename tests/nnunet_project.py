@@ -4,7 +4,6 @@ nnU-Net's own commands."""
 import atexit
 import json
 import os
-import shutil
 import subprocess
 import sys
 from copy import deepcopy
@@ -25,8 +24,6 @@ LABELS = {
     "regions_ignore": {"background": 0, "whole": [1, 2], "core": [2], "ignore": 3},
 }
 DATASET_IDS = {kind: 901 + i for i, kind in enumerate(LABELS)}
-#: Kinds whose images and label maps are those of another, and so is nnU-Net's fingerprint.
-SAME_IMAGES = {"regions": "labels", "regions_ignore": "ignore"}
 
 
 @dataclass(frozen=True)
@@ -155,18 +152,19 @@ def write_case(
 
 
 def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
-    """Write, plan and preprocess a project with the small configurations 2d_small and 3d_small.
-
-    A fingerprint of the same images is taken over: nnU-Net draws 10^8 voxels for one.
-    """
+    """Write, plan and preprocess a project with the small configurations 2d_small and 3d_small."""
     project = Project(root, kind)
     rng = np.random.default_rng(0)
     for i in range(n_cases):
         write_case(project.raw, f"case_{i:02d}", rng, kind=kind)
     for i in range(2):
         write_case(project.raw, f"test_{i:02d}", rng, kind=kind, split="Ts")
-    description = {"channel_names": {"0": "MRI"}, "labels": LABELS[kind], "file_ending": ".nii.gz"}
-    description["numTraining"] = n_cases
+    description = {
+        "channel_names": {"0": "MRI"},
+        "labels": LABELS[kind],
+        "file_ending": ".nii.gz",
+        "numTraining": n_cases,
+    }
     if "regions" in kind:
         description["regions_class_order"] = [1, 2]
     (project.raw / "dataset.json").write_text(json.dumps(description))
@@ -175,11 +173,10 @@ def make_project(root: Path, kind: str, *, n_cases: int = 10) -> Project:
         for i in range(n_cases)
     )
     (project.raw / "cases.csv").write_text("case,site,number,trusted\n" + sites)
-    for same in Project(root, SAME_IMAGES.get(kind, kind)).preprocessed.glob("*_fingerprint.json"):
-        project.preprocessed.mkdir()
-        shutil.copy(same, project.preprocessed)
-    words = ("-d", project.dataset_id, "-c", "2d", "3d_fullres", "-np", 2, "-npfp", 1)
-    project.run("nnUNetv2_plan_and_preprocess", *words)
+    project.run(
+        *("nnUNetv2_plan_and_preprocess", "-d", project.dataset_id, "-c", "2d", "3d_fullres"),
+        *("-np", 2, "-npfp", 1),
+    )
     add_small_configurations(project.preprocessed / "nnUNetPlans.json")
     return project
 
