@@ -107,6 +107,17 @@ def server(root: Path) -> CommandServer:
     return _server(None if hasattr(nnUNet_results, "require") else root)
 
 
+def run_module(module: str, *words: object) -> None:
+    """Do what ``python -m module ...`` does, in a process that has imported nnU-Net already."""
+    root = Path(os.environ["nnUNet_results"]).parent
+    result = server(root).run(
+        *("python", "-m", module, *map(str, words)),
+        environment=os.environ,
+        folder=Path(__file__).parents[1],
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
 def popen_forked(words, *, stdout, env, **_) -> ForkedCommand:
     """What `subprocess.Popen` does for `nnunet_dro.nnunet.command`, in a forked process."""
     return server(Path(env["nnUNet_results"]).parent).start(

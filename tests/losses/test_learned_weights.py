@@ -2,6 +2,7 @@
 stays what it was."""
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from nnunet_dro.losses import CaseByCaseLoss, DiceCELoss, LearnedWeights
+from tests.nnunet_project import run_module
 
 WAYS = pytest.mark.parametrize("at_once", [False, True], ids=["case by case", "at once"])
 
@@ -353,7 +355,7 @@ def _part(cases, part):
 
 
 def test_two_ranks_find_what_one_finds(tmp_path):
-    mp.spawn(_rank, args=(tmp_path,), nprocs=2, join=True)
+    run_module("tests.losses.test_learned_weights", tmp_path)
     network, cases, trusted = _scene()
     for at_once in (False, True):
         ranks = [torch.load(tmp_path / f"{rank}_{at_once}.pth") for rank in range(2)]
@@ -364,3 +366,7 @@ def test_two_ranks_find_what_one_finds(tmp_path):
         for rank in ranks:
             torch.testing.assert_close(rank[1], single.gradient, rtol=1e-4, atol=1e-6)
             torch.testing.assert_close(rank[2], single.total, rtol=1e-4, atol=1e-6)
+
+
+if __name__ == "__main__":
+    mp.start_processes(_rank, args=sys.argv[1:], nprocs=2, start_method="fork")

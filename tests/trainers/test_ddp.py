@@ -1,7 +1,7 @@
 """The exchange between the ranks, with gloo and two processes on the CPU."""
 
 import math
-import os
+import sys
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from nnunet_dro.sampling import Draws, HardnessTable
 from nnunet_dro.trainers.case_columns import entry_of, rows_of_all_ranks
 from nnunet_dro.trainers.options import DROOptions
 from nnunet_dro.trainers.weighted_loss import HardnessWeightedLoss, per_case_loss
+from tests.nnunet_project import run_module
 
 # Four cases on two ranks. nnU-Net's own batch Dice needs parts of equal size, the exchange does
 # not.
@@ -120,7 +121,6 @@ def pool(parts, rank):
 
 
 def _rank(rank, folder):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
     )
@@ -140,7 +140,7 @@ def _rank(rank, folder):
 @pytest.fixture(scope="module")
 def folder_of_ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(_rank, args=(folder,), nprocs=2, join=True)
+    run_module("tests.trainers.test_ddp", folder)
     return folder
 
 
@@ -210,3 +210,7 @@ def test_every_rank_pools_the_patches_of_all(folder_of_ranks, division):
     np.testing.assert_array_equal(one["losses"], other["losses"])
     np.testing.assert_allclose(one["losses"], alone["losses"], rtol=1e-5)
     assert np.isfinite(alone["losses"]).all()
+
+
+if __name__ == "__main__":
+    mp.start_processes(_rank, args=sys.argv[1:], nprocs=2, start_method="fork")

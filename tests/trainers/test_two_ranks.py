@@ -1,16 +1,13 @@
 """Two ranks through nnU-Net's own `run_ddp`, killed and continued: see `tests.trainers.two_ranks`."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.nnunet_project import environment, server
+from tests.nnunet_project import run_module
 
 pytestmark = pytest.mark.slow
 N_EPOCHS = 2
-REPOSITORY = Path(__file__).parents[2]
 
 
 LENGTH = f"_{N_EPOCHS}epochs_3iters"
@@ -27,10 +24,7 @@ def all_trained(project, tmp_path_factory):
     here = project("labels")
     folder = tmp_path_factory.mktemp("ranks")
     trainings = [f"{name}={configuration}" for name, configuration in CONFIGURATIONS.items()]
-    words = ["python", "-m", "tests.trainers.two_ranks", str(here.dataset_id), str(folder)]
-    variables = {**environment(here.root), "nnUNet_n_proc_DA": "0"}
-    result = server(here.root).run(*words, *trainings, environment=variables, folder=REPOSITORY)
-    assert result.returncode == 0, result.stderr[-3000:]
+    run_module("tests.trainers.two_ranks", here.dataset_id, folder, *trainings)
     return here, folder
 
 

@@ -294,11 +294,11 @@ def test_training_below_the_median_is_stopped(fake, tune, monkeypatch, objective
 
 def start(fake, *options, **behaviour):
     """Start the command in a process of its own; what it prints is in two files of the root."""
-    words = ("-m", "tests.tuning.driver", str(fake.program), *fake.arguments(*options))
-    environment = {**os.environ, **fake.environment(**behaviour)}
-    files = (fake.root / "stdout", fake.root / "stderr")
     return server(fake.root).start(
-        "python", *words, environment=environment, folder=Path(__file__).parents[2], files=files
+        *("python", "-m", "tests.tuning.driver", str(fake.program), *fake.arguments(*options)),
+        environment={**os.environ, **fake.environment(**behaviour)},
+        folder=Path(__file__).parents[2],
+        files=(fake.root / "stdout", fake.root / "stderr"),
     )
 
 
