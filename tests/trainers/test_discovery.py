@@ -37,11 +37,14 @@ import runpy
 runpy.run_module("nnunet_dro.cli", run_name="__main__", alter_sys=True)
 """
 #: Runs code in processes of its own that have imported what nnU-Net needs from others, which takes
-#: most of the time; nnU-Net and this package are imported by each.
+#: most of the time, as would looking for garbage among it at the end of each; nnU-Net and this
+#: package are imported by each.
 FORK = """
-import importlib, json, os, sys
-import nibabel, seaborn, SimpleITK, sklearn.model_selection, torch._dynamo, torch.distributed.fsdp
+import gc, importlib, json, os, sys
+import blosc2, nibabel, seaborn, SimpleITK, skimage.io, sklearn.model_selection
+import torch._dynamo, torch.distributed.fsdp
 
+gc.freeze()
 for line in sys.stdin:
     code, words, variables, files = json.loads(line)
     child = os.fork()
@@ -59,11 +62,11 @@ HIDE_TIMM = "import sys; sys.modules['timm'] = None  # importing it raises Impor
 
 
 class Environment:
-    """A virtual environment with its own nnU-Net; everything else comes from the one the tests run
-    in."""
+    """A virtual environment with its own nnU-Net; everything else, pip too, comes from the one the
+    tests run in."""
 
     def __init__(self, root: Path) -> None:
-        venv.create(root, with_pip=True, symlinks=True)
+        venv.create(root, symlinks=True)
         self.root = root
         self.python = root / "bin" / "python"
         self.site = Path(
@@ -86,8 +89,7 @@ class Environment:
 
     def run(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
         """Run Python to its end."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with self.start(*arguments, **pipes) as process:
+        with self.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             printed = process.communicate()
         return checked(arguments, process.returncode, printed, check=check)
 
@@ -133,26 +135,16 @@ def environment(tmp_path_factory):
     """With the wheel of this repository installed."""
     environment = Environment(tmp_path_factory.mktemp("environment"))
     wheels = tmp_path_factory.mktemp("wheels")
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        wheels,
-        ".",
-    ]
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", wheels]
     subprocess.run(build, check=True, cwd=REPOSITORY, capture_output=True)
     environment.before = environment.nnunet_files()
     (environment.wheel,) = wheels.glob("*.whl")
     environment.run(
         "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", environment.wheel
     )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with environment.start("-c", FORK, **pipes) as environment.forks:
+    with environment.start(
+        "-c", FORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as environment.forks:
         yield environment
 
 
@@ -232,10 +224,8 @@ def test_the_command_says_where_nnunet_finds_them(environment):
             return
         assert str(folder) in exported.stdout
         assert "after: export" not in exported.stdout, "it is done"
-        found = environment.find(
-            "nnUNetTrainerHWS_beta10", nnUNet_extTrainer=str(folder)
-        ).stdout.splitlines()[-1]
-        assert "nnUNetTrainerHWS_beta10" in found
+        found = environment.find("nnUNetTrainerHWS_beta10", nnUNet_extTrainer=str(folder))
+        assert "nnUNetTrainerHWS_beta10" in found.stdout.splitlines()[-1]
     finally:
         hidden.rename(module)
 
