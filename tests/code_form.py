@@ -52,6 +52,12 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """Every node of a syntax tree; to walk takes longer than to look at what was met."""
+    return list(ast.walk(tree))
+
+
 def modules_below(*folders: Path) -> list[Path]:
     """The modules of some folders, or those files themselves."""
     modules = []
@@ -62,13 +68,13 @@ def modules_below(*folders: Path) -> list[Path]:
 
 def n_statements(tree: ast.AST) -> int:
     """How many statements there are, docstrings not counted: they are no ideas of the code."""
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(tree)
     return sum(isinstance(node, ast.stmt) for node in nodes) - sum(map(_has_docstring, nodes))
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method, those inside of others, too."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, type_of_function):
             yield node
 
@@ -80,9 +86,9 @@ def measure(modules: list[Path]) -> Form:
         tree = parsed(path)
         lines += len(path.read_text(encoding="utf-8").splitlines())
         statements += n_statements(tree)
-        docstrings += sum(map(_has_docstring, ast.walk(tree)))
-        conditional += sum(isinstance(node, ast.IfExp) for node in ast.walk(tree))
-        packed += sum(isinstance(node, ast.Assign) and _is_packed(node) for node in ast.walk(tree))
+        docstrings += sum(map(_has_docstring, nodes_of(tree)))
+        conditional += sum(isinstance(node, ast.IfExp) for node in nodes_of(tree))
+        packed += sum(isinstance(node, ast.Assign) and _is_packed(node) for node in nodes_of(tree))
         for function in _outermost_functions(tree):
             body = function.body[_has_docstring(function) :]
             if body:
@@ -105,12 +111,12 @@ def faults(path: Path) -> list[str]:
     in_tests = {id(node) for test in _tests_of_branches(tree) for node in ast.walk(test)}
     in_comprehensions = {
         id(node)
-        for comprehension in ast.walk(tree)
+        for comprehension in nodes_of(tree)
         if isinstance(comprehension, ast.comprehension)
         for condition in comprehension.ifs
         for node in ast.walk(condition)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         places += _faults_of_names(node)
         places += _faults_of_conditional_expressions(node)
         if isinstance(node, ast.Assign) and _is_packed(node):
@@ -192,7 +198,7 @@ def _is_packed(node: ast.Assign) -> bool:
 
 
 def _tests_of_branches(tree: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.If, ast.While)):
             yield node.test
 
@@ -219,11 +225,11 @@ def _faults_of_names(node: ast.AST) -> Iterator[tuple[int, str]]:
         name = node.arg
     if name in EMPTY_NAMES or name.startswith("of_"):
         yield node.lineno, f"the name {name!r} does not say what it holds"
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+    if isinstance(node, ast.Subscript) and isinstance(getattr(node.slice, "value", None), int):
         calls = [
             ast.unparse(part.func) for part in ast.walk(node.value) if isinstance(part, ast.Call)
         ]
-        if isinstance(node.slice.value, int) and any(call.endswith("groupby") for call in calls):
+        if any(call.endswith("groupby") for call in calls):
             yield node.lineno, "a column of a frame is called by its number"
 
 
