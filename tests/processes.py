@@ -1,6 +1,18 @@
-"""Processes that a test has started, looked up in /proc."""
+"""Processes that a test has started: begun and ended, or looked up in /proc."""
 
 import time
+from contextlib import contextmanager
+
+
+@contextmanager
+def running(context, target, *arguments_of_each):
+    """Processes of a context, one for each tuple of arguments, which end by themselves."""
+    workers = [context.Process(target=target, args=arguments) for arguments in arguments_of_each]
+    for worker in workers:
+        worker.start()
+    yield
+    for worker in workers:
+        worker.join(timeout=60)
 
 
 def is_alive(pid):

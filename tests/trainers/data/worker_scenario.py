@@ -1,7 +1,7 @@
 """Twenty cases, one of them hard, through nnU-Net's augmenter with real worker processes; prints
 its share of draws.
 
-Run as a program, with the start method as its argument.
+Run as a program, with the ways to start processes as its arguments; each has a line.
 """
 
 import multiprocessing
@@ -31,7 +31,7 @@ class NamesByHardness(DrawsByHardness, NamesOnly):
 
 
 def main(start_method: str) -> None:
-    multiprocessing.set_start_method(start_method)
+    multiprocessing.set_start_method(start_method, force=True)
     cases = [f"case_{i}" for i in range(N_CASES)]
     table = HardnessTable(cases, beta=10.0)
     plain = NamesOnly(None, 2, infinite=True)
@@ -54,4 +54,7 @@ def main(start_method: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    # Its processes then begin with what each would import.
+    multiprocessing.set_forkserver_preload([DrawsByHardness.__module__])
+    for start_method in sys.argv[1:]:
+        main(start_method)
