@@ -288,7 +288,7 @@ def _changed(comparison: Comparison, metric: Metric) -> Iterator[Block]:
     }
     columns = _changed_columns(comparison, metric)
     for title, inside in lists.items():
-        records = inside.head(_MOST_CHANGED).to_dict("records")
+        records = fmt.records(inside.head(_MOST_CHANGED))
         if records:
             yield Heading(title, 3)
             yield Table.of(title, columns, records)

@@ -169,7 +169,7 @@ def _table(comparison: Comparison, rows: pd.DataFrame, most_rows: int, title: st
     return Table.of(
         title,
         columns,
-        rows.head(most_rows).to_dict("records"),
+        fmt.records(rows.head(most_rows)),
         notes=tuple(_notes(comparison, len(rows), most_rows, are_paired=are_paired)),
         kind="failures",
     )

@@ -106,7 +106,7 @@ def cases_by_stratum(
     strata = strata[(strata["label"] == label) & (strata["metric"] == metric.name)]
 
     cases = []
-    for record in strata.to_dict("records"):
+    for record in fmt.records(strata):
         stratum = str(record["stratum"])
         inside = strata_of_rows == stratum
         marks = {name: fmt.scaled(float(record[name]), metric) for name in _MARKS}

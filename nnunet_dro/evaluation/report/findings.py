@@ -173,7 +173,7 @@ def findings(evaluation: Evaluation, metric_name: str | None = None) -> list[Not
     for (attribute, label), group in groups:
         strata_of_label = rows[str(attribute), str(label)]
         statistic = told_statistic(metric, map(n_units, strata_of_label.values()))
-        (worst,) = group[group["statistic"] == statistic].to_dict("records")
+        (worst,) = fmt.records(group[group["statistic"] == statistic])
         worst_stratum = WorstStratum(
             worst,
             strata_of_label,
@@ -214,7 +214,7 @@ def _gaps_by_chance(evaluation: Evaluation, metric: Metric) -> Mapping[tuple[str
 def _rows_with_values(strata: pd.DataFrame) -> dict[tuple[str, str], dict[str, Record]]:
     """Attribute and label to the strata with a value, by their names."""
     rows: dict[tuple[str, str], dict[str, Record]] = defaultdict(dict)
-    for row in strata.to_dict("records"):
+    for row in fmt.records(strata):
         if n_units(row):
             rows[str(row["attribute"]), str(row["label"])][str(row["stratum"])] = row
     return rows

@@ -114,7 +114,7 @@ def false_positive_table(frame: pd.DataFrame, *, has_volumes: bool) -> Table | N
 
     None where every reference has every label.
     """
-    records = frame[frame["n_empty_references"] > 0].to_dict("records")
+    records = fmt.records(frame[frame["n_empty_references"] > 0])
     if not records:
         return None
 
@@ -289,7 +289,7 @@ def bounds_for_verdicts(rows: pd.DataFrame, metric: Metric) -> list[Table]:
     columns = GUARANTEED_DIFFERENCE if is_difference else GUARANTEED[:2]
 
     pairs = []
-    for record in rows.to_dict("records"):
+    for record in fmt.records(rows):
         low, high = (float(record.get(column, math.nan)) for column in columns)
         interval = fmt.interval(low, high, metric, signed=is_difference)
         if interval:

@@ -85,7 +85,7 @@ class StrataRows:
             inside = strata[strata["attribute"] == attribute]
             for name in inside["metric"].unique():
                 metric = fmt.metric_named(str(name), scores, definitions)
-                records = inside[inside["metric"] == name].to_dict("records")
+                records = fmt.records(inside[inside["metric"] == name])
                 made.append(cls(metric, records, failed_if))
         return made
 
@@ -180,16 +180,14 @@ def unit_of_rows(records: Sequence[Record]) -> str:
 
 def in_order(frame: pd.DataFrame, names: Sequence[str]) -> list[Record]:
     """The rows sorted by columns, whose values have the order in which they first appear."""
-    records: list[Any] = frame.to_dict("records")
+    records = fmt.records(frame)
     return [records[place] for place in order_by(records, names)]
 
 
 def order_by(records: Sequence[Record], names: Sequence[str]) -> list[int]:
     """The places of rows as `in_order` sorts them."""
-    ranks = []
-    for name in names:
-        values = np.array([record[name] for record in records], dtype=object)
-        ranks.append(pd.factorize(values)[0])
+    columns = [np.array([record[name] for record in records], dtype=object) for name in names]
+    ranks = [pd.factorize(values)[0] for values in columns]
     # The last key is the first to sort by.
     return np.lexsort(ranks[::-1]).tolist()
 
