@@ -30,7 +30,7 @@ COMMANDS = typer.main.get_command(app)
 
 #: Options in the text that are not those of a command of nnunet-dro: nnU-Net's, and those of
 #: scripts.
-OTHER_OPTIONS = {"--c", "--val", "--npz", "--quick", "--data", "--check", "--seeds"}
+OTHER_OPTIONS = {"--c", "--val", "--val_best", "--npz", "--quick", "--data", "--check", "--seeds"}
 
 every_page = pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()

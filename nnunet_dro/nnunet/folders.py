@@ -35,6 +35,25 @@ def first_checkpoint(fold: Path) -> Path | None:
     return next(filter(Path.is_file, paths), None)
 
 
+def check_last_training(fold: Path) -> None:
+    """Refuse to continue the training before the last one.
+
+    nnU-Net's ``--c`` prefers checkpoint_final.pth. One that is older than checkpoint_latest.pth is
+    of a training that was finished before another was begun in its folder, or made longer.
+
+    Raises:
+        ValueError: If the last training has yet to be finished.
+    """
+    final, latest = (fold / name for name in CHECKPOINTS[:2])
+    has_both = final.is_file() and latest.is_file()
+    if has_both and final.stat().st_mtime_ns < latest.stat().st_mtime_ns:
+        raise ValueError(
+            f"A later training in {str(fold)!r} is not finished: {latest.name} is newer than "
+            f"{final.name}, which --c would continue. Remove {final.name} to go on with the later "
+            f"training, or {latest.name} to keep the finished one."
+        )
+
+
 def find_dataset_json(reference: Path) -> Path | None:
     """Find dataset.json in a folder of references or in one of the two folders above it.
 
@@ -142,10 +161,7 @@ def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
         FileNotFoundError: If no dataset has this name or number.
         ValueError: If several datasets have this number.
     """
-    names: list[str] = []
-    if folder.is_dir():
-        names = sorted(path.name for path in folder.iterdir() if path.is_dir())
-
+    names = sorted(path.name for path in folder.glob("*") if path.is_dir())
     matching = [name] if name in names else []
     if re.fullmatch(r"\d+", name, re.ASCII):
         prefix = f"Dataset{int(name):03d}_"

@@ -176,8 +176,10 @@ class Epochs:
 def log_files(fold: Path) -> list[Path]:
     """The log files of a fold, one for each start of the training, oldest first."""
     # Sorting by name would put 2026_11_1 before 2026_9_1.
-    files = fold.glob("training_log_*.txt")
-    return sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return sorted(
+        fold.glob("training_log_*.txt"),
+        key=lambda path: (path.stat().st_mtime_ns, path.name),
+    )
 
 
 def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
@@ -206,8 +208,7 @@ def read_epochs(fold: Path, *, without: Collection[Path] = ()) -> Epochs:
 
     # Beside the label maps there may be their probabilities, and the summary in the end.
     others = (".json", ".npz", ".pkl")
-    files = (fold / "validation").glob("*")
-    n_validated = sum(path.suffix not in others for path in files)
+    n_validated = sum(path.suffix not in others for path in fold.glob("validation/*"))
     return Epochs(current, _running_means(means), n_validated)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import SPLITS_FILE
+from nnunet_dro.nnunet.folders import SPLITS_FILE, check_last_training
 from nnunet_dro.nnunet.splits_file import SOURCE_CASES_FILE, held_out_cases
 from nnunet_dro.sampling import positions_in_common
 from nnunet_dro.trainers.checkpoint import (
@@ -47,9 +47,10 @@ class Beginning:
         self.state = {"options": recorded_options(self._trainer.options), **source.state()}
 
     def check(self) -> None:
-        """Refuse to continue a training with other options than it was begun with."""
+        """Refuse to continue a training with other options, or one that is not the last."""
         if self.state:
             trainer = self._trainer
+            check_last_training(Path(trainer.output_folder))
             check_resumed(trainer.options, self.state["options"], trainer=type(trainer).__name__)
 
     def restore(self) -> None:
@@ -133,10 +134,10 @@ def fill_stale_losses(trainer: Any) -> None:
     Args:
         trainer: A trainer that derives from `HardnessWeighted`.
     """
-    log = trainer.hardness_log
-    table = log.table
+    table = trainer.hardness_log.table
     trainer.print_to_log_file(
-        f"One pass without gradient gives the {len(table)} {log.items} their stale losses."
+        f"One pass without gradient gives the {len(table)} {trainer.hardness_log.items} their "
+        "stale losses."
     )
 
     start = time.monotonic()
@@ -151,13 +152,12 @@ def fill_stale_losses(trainer: Any) -> None:
             table.update(cases.indices, cases.losses)
     trainer.loss.mean_weight = mean_weight
     restart(trainer.dataloader_train)  # the batches that wait were drawn as first visits
-    seconds = time.monotonic() - start
 
     losses = table.losses
     finite = np.flatnonzero(np.isfinite(losses))
     if len(finite):
         hardest = finite[losses[finite].argmax()]
         trainer.print_to_log_file(
-            f"The pass took {seconds:.1f} s. Mean stale loss {losses[finite].mean():.4f}, largest "
-            f"{losses[hardest]:.4f} ({table.cases[hardest]})."
+            f"The pass took {time.monotonic() - start:.1f} s. Mean stale loss "
+            f"{losses[finite].mean():.4f}, largest {losses[hardest]:.4f} ({table.cases[hardest]})."
         )

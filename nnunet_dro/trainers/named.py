@@ -66,8 +66,8 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
 
         name = type(self).__name__
         length = len(name.encode())
-        plans = str(self.plans_manager.plans_name)
-        longest = longest_name(plans, list(self.plans_manager.available_configurations))
+        plans = self.plans_manager
+        longest = longest_name(str(plans.plans_name), list(plans.available_configurations))
         if length > longest:
             self.print_to_log_file(
                 f"WARNING: {name} has {length} characters. nnUNetv2_find_best_configuration joins "

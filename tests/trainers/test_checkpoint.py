@@ -112,9 +112,10 @@ def test_full_disk_keeps_the_checkpoint_before_and_says_so(trained, limit):
     trainer.save_checkpoint(path)
     before = Path(path).read_bytes()
 
-    message = f"Could not write the checkpoint {re.escape(path)}: .* continue with --c"
-
-    with largest_file(limit), pytest.raises(OSError, match=message):
+    with (
+        largest_file(limit),
+        pytest.raises(OSError, match=f"checkpoint {re.escape(path)}: .* continue with --c"),
+    ):
         trainer.save_checkpoint(path)
     assert Path(path).read_bytes() == before
     assert set(os.listdir(trainer.output_folder)) == {
@@ -140,6 +141,23 @@ def test_neither_other_ranks_nor_disabled_checkpointing_write(trained):
     assert not os.path.exists(path)
 
 
+def test_an_unfinished_training_after_a_finished_one_is_not_passed_over(trained, make_trainer):
+    trainer, path = trained
+    finished = path.replace("latest", "final")
+    trainer.save_checkpoint(finished)
+    trainer.save_checkpoint(path)
+    resumed = make_trainer(NAME)
+    resumed.load_checkpoint(finished)
+
+    # As `--c` does, which looks for checkpoint_final.pth first.
+    with pytest.raises(ValueError, match=r"Remove checkpoint_final.pth to go on with the later"):
+        resumed.on_train_start()
+
+    # A training that was killed between its last two steps is finished.
+    os.utime(path, (0, 0))
+    resumed.beginning.check()
+
+
 _SAVE_FOREVER = """
 import sys, torch
 from nnunet_dro.files.output_folder import replacing
@@ -155,15 +173,13 @@ def test_a_kill_during_a_save_leaves_a_checkpoint_that_loads(tmp_path):
     path = tmp_path / "checkpoint_latest.pth"
     rng = np.random.default_rng(0)
     for _ in range(3):
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-c", _SAVE_FOREVER, str(path)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(rng.uniform(0.0, 0.3))
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.3))
+            process.kill()
         checkpoint = torch.load(path)
         assert (checkpoint["weights"] == checkpoint["i"]).all()
 
@@ -222,57 +238,60 @@ def test_a_default_that_has_no_effect_may_change(name):
         check_resumed(DROOptions(), recorded, trainer="nnUNetTrainerDRO")
 
 
-#: Recorded options, what was other than it is by default, those of now, and what is said.
-OTHERS = [
-    (
-        HWSOptions(beta=10.0, epochs=20),
-        {},
-        DROOptions(beta=10.0, epochs=20),
-        r"nnUNetTrainerHWS_beta10_20epochs --c\.",
-    ),
-    # A default that has changed since.
-    (
-        DROOptions(),
-        {"share": 0.25, "hardness": "loss"},
-        DROOptions(),
-        r"nnUNetTrainerDRO_share0\.25_hardLoss ",
-    ),
-    (GILSOptions(), {"step_size": 7.0}, GILSOptions(), r"step_size 7\.0"),
-]
-
-
-@pytest.mark.parametrize(("before", "changes", "now", "message"), OTHERS)
-def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now, message):
+# Recorded options, what was other than it is by default, those of now, and what is said.
+@pytest.mark.parametrize(
+    ("before", "changes", "now", "trainer", "message"),
+    [
+        (
+            HWSOptions(beta=10.0, epochs=20),
+            {},
+            DROOptions(beta=10.0, epochs=20),
+            "HWS",
+            r"nnUNetTrainerHWS_beta10_20epochs --c\.",
+        ),
+        # A default that has changed since.
+        (
+            DROOptions(),
+            {"share": 0.25, "hardness": "loss"},
+            DROOptions(),
+            "DRO",
+            r"nnUNetTrainerDRO_share0\.25_hardLoss ",
+        ),
+        (GILSOptions(), {"step_size": 7.0}, GILSOptions(), "GILS", r"step_size 7\.0"),
+    ],
+)
+def test_a_training_of_other_options_stops_with_what_to_use(before, changes, now, trainer, message):
     recorded = recorded_options(before)
     recorded["values"] |= changes
 
-    trainers = {
-        DROOptions: "nnUNetTrainerDRO",
-        HWSOptions: "nnUNetTrainerHWS",
-        GILSOptions: "nnUNetTrainerGILS",
-    }
-
     with pytest.raises(ValueError, match=message):
-        check_resumed(now, recorded, trainer=trainers[type(before)])
+        check_resumed(now, recorded, trainer=f"nnUNetTrainer{trainer}")
     with pytest.raises(ValueError, match=r"other options: .*Give it these\."):
         check_resumed(now, recorded, trainer="MyTrainer")
 
 
 @pytest.mark.parametrize(
-    ("changes", "now", "name"),
+    ("changes", "lacking", "now", "name"),
     [
-        ({}, "DRO", "DRO_earned0.5"),
-        ({"earned": 0.3}, "DRO", "DRO_earned0.3"),
-        ({"importance_sampling": True}, "DRO", "DRO_IS"),
-        ({"share": 0.5}, "DRO", "DRO_share0.5"),
-        ({"beta": 10.0}, "DRO", "DRO_beta10"),
+        ({}, (), "DRO", "DRO_earned0.5"),
+        ({"earned": 0.3}, (), "DRO", "DRO_earned0.3"),
+        ({"importance_sampling": True}, (), "DRO", "DRO_IS"),
+        ({"share": 0.5}, (), "DRO", "DRO_share0.5"),
+        ({"beta": 10.0}, (), "DRO", "DRO_beta10"),
+        # The default of version 0.2, which had a fixed share.
+        ({"share": 0.5}, ("earned",), "DRO", "DRO_share0.5"),
     ],
 )
-def test_a_training_of_version_0_3_goes_on_by_the_name_that_the_error_says(changes, now, name):
+def test_a_training_of_an_earlier_version_goes_on_by_the_name_of_the_error(
+    changes, lacking, now, name
+):
     recorded = options_of_0_3(**changes)
-    cure = rf"continue with -tr nnUNetTrainer{re.escape(name)} --c\."
+    for option in lacking:
+        del recorded["values"][option]
 
-    with pytest.raises(ValueError, match=cure):
+    with pytest.raises(
+        ValueError, match=rf"continue with -tr nnUNetTrainer{re.escape(name)} --c\."
+    ):
         check_resumed(options_of(now), recorded, trainer=f"nnUNetTrainer{now}")
 
     check_resumed(options_of(name), recorded, trainer=f"nnUNetTrainer{name}")
@@ -294,15 +313,3 @@ def test_a_source_says_its_epochs_where_it_knows_them():
 
     assert str(trained) == "nnUNetTrainer after 2 epochs (a.pth)"
     assert str(replace(trained, epochs=None)) == "nnUNetTrainer (a.pth)", "a shared model"
-
-
-def test_a_default_training_of_version_0_2_goes_on_with_its_fixed_share():
-    recorded = options_of_0_3()
-    del recorded["values"]["earned"]
-
-    recorded["values"]["share"] = 0.5
-
-    with pytest.raises(ValueError, match=r"continue with -tr nnUNetTrainerDRO_share0\.5 --c\."):
-        check_resumed(DROOptions(), recorded, trainer="nnUNetTrainerDRO")
-
-    check_resumed(options_of("DRO_share0.5"), recorded, trainer="nnUNetTrainerDRO_share0.5")
