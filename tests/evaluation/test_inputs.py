@@ -514,7 +514,7 @@ def test_hostile_paths_in_summary_json_stay_text(tmp_path):
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
     """The folders of nnU-Net with the validation predictions of two folds of a model, and a fold
-    without any."""
+    without any, as in models that nnU-Net exports."""
     for name in ("raw", "preprocessed", "results"):
         monkeypatch.setenv(f"nnUNet_{name}", str(tmp_path / name))
     dataset = tmp_path / "preprocessed" / "Dataset007_Tiny"
@@ -525,7 +525,7 @@ def trained(tmp_path, monkeypatch):
         (model / f"fold_{fold}" / "validation").mkdir(parents=True)
         name = f"case_{fold:02}.nii.gz"
         (dataset / "prediction" / name).rename(model / f"fold_{fold}" / "validation" / name)
-    (model / "fold_2").mkdir()
+    (model / "fold_2" / "validation").mkdir(parents=True)
     (model.parent / "nnUNetTrainer__nnUNetPlans__2d").mkdir()
     return tmp_path
 

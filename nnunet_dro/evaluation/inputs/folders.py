@@ -19,7 +19,9 @@ from nnunet_dro.nnunet.splits_file import (
     training_cases_in,
 )
 
-_VALIDATION_CURE = "Make the predictions with nnUNetv2_train ... --val."
+_VALIDATION_CURE = (
+    "Make the predictions with nnUNetv2_train ... --val, or give nnU-Net's summary.json of them."
+)
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,9 @@ def _notes_on_unpaired(
 
     extra = sorted(predictions.keys() - references.keys())
     if extra:
-        names = name_some(extra, at_most=20)
-        yield f"Predictions without a reference are not evaluated: {names}."
+        yield (
+            f"Predictions without a reference are not evaluated: {name_some(extra, at_most=20)}."
+        )
 
     if lacking and missing is MissingRule.WORST:
         names = name_some(lacking, at_most=20)
@@ -215,17 +218,23 @@ def _validation_folders(folder: Path, notes: list[str], wanted: Sequence[str]) -
             "fold_all was trained on these very cases, "
             "so its scores say nothing about new patients."
         )
-    with_validation = [fold for fold in folds if (fold / "validation").is_dir()]
+    with_validation = list(filter(_is_predicted, folds))
     if not with_validation:
         raise FileNotFoundError(
-            "`prediction` must have folds with validation, "
+            "`prediction` must have folds with validation predictions, "
             f"got none in {str(folder)!r}. {_VALIDATION_CURE}"
         )
     without = [fold.name for fold in folds if fold not in with_validation]
     if without:
-        names = name_some(without)
-        notes.append(f"Folds without validation predictions are not evaluated: {names}.")
+        notes.append(
+            f"Folds without validation predictions are not evaluated: {name_some(without)}."
+        )
     return [fold / "validation" for fold in with_validation]
+
+
+def _is_predicted(fold: Path) -> bool:
+    """Whether a fold has validation predictions; exported models have summary.json alone."""
+    return any(case_named(path.name) for path in fold.glob("validation/*"))
 
 
 def _folds(folder: Path, wanted: Sequence[str]) -> list[Path]:
@@ -246,11 +255,11 @@ def _folds(folder: Path, wanted: Sequence[str]) -> list[Path]:
 
 def _wanted_folds(folder: Path, wanted: Sequence[str]) -> list[Path]:
     folds = [folder / f"fold_{name}" for name in dict.fromkeys(wanted)]
-    available = sorted(path.parent.name for path in folder.glob("fold_*/validation"))
+    available = sorted(path.name for path in folder.glob("fold_*") if _is_predicted(path))
     lacking = sorted({fold.name for fold in folds} - set(available))
     if lacking:
         raise FileNotFoundError(
-            f"`folds` must be folds with a folder validation in {str(folder)!r} "
+            f"`folds` must be folds with validation predictions in {str(folder)!r} "
             f"(there are {name_some(available)}), got {name_some(lacking)}. {_VALIDATION_CURE}"
         )
     return folds
