@@ -10,7 +10,8 @@ several columns and rows. ``100*mean`` is in per cent, ``- plain#1`` is the firs
 such as "+9.3 [+1.6, +17.0]", ``by seed`` all of "3.9, 4.1", and ``dice<=0.3`` the number of
 rows whose Dice is no more than that. ``SOURCE minus SOURCE`` is the mean of the differences of
 their values, in pairs, and its 95 % t-interval; with ``of 3`` after it, of the means of three
-values each.
+values each. With four sources it is how far the difference of the first two is above that of the
+last two.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -255,9 +256,12 @@ def values(source: str) -> list[float]:
     if " minus " in source:
         source, _, size = source.partition(" of ")
         sides = [np.array(values(side)) for side in source.split(" minus ")]
-        left, right = (side.reshape(-1, int(size or 1)).mean(axis=1) for side in sides)
-        interval = ttest_rel(left, right).confidence_interval()
-        return [float((left - right).mean()), float(interval.low), float(interval.high)]
+        left, right, *others = (side.reshape(-1, int(size or 1)).mean(axis=1) for side in sides)
+        differences = left - right
+        if others:
+            differences -= np.subtract(*others)
+        interval = ttest_1samp(differences, 0).confidence_interval()
+        return [float(differences.mean()), float(interval.low), float(interval.high)]
     numbers = []
     for text in cells(source):
         numbers += re.findall(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", text)

@@ -71,6 +71,12 @@ DIFFERENCE = "made.csv - plain: method=DRO, stratum=rare"
             "38.8 [-454.6, +532.2]",
             f"made.csv 100*mean: method=DRO, stratum=usual/rare minus {MEANS}",
         ),
+        # Above 33.27 and 44.39 by 44.39 and -44.39.
+        (
+            "0.0 [-564.0, +564.0]",
+            f"made.csv 100*mean: method=DRO, stratum=usual/rare minus {MEANS}"
+            f" minus made.csv 100*mean: method=DRO, stratum=rare/usual minus {MEANS}",
+        ),
     ],
 )
 @pytest.mark.usefixtures("made")
