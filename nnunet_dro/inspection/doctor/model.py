@@ -158,21 +158,20 @@ class FinishedModel:
 
         losses: list[float] = []
         pooled = PooledHardness(1, memory=DROOptions().memory)
-        pooled_hardness = float("nan")
+        hardness_kept = float("nan")
         # The batches of the training fit into the memory, larger ones may not.
         step = max(1, int(self.trainer.batch_size))
         for start in range(0, n_patches, step):
             patches = self._patches(batch, slice(start, start + step))
             hardness = patches.hardness
             losses += hardness.float().tolist()
+            # Only the parts of Dice and cross-entropy can be pooled; other losses are averaged.
             if isinstance(self._per_case, DiceCELoss):
                 same_case = torch.zeros(len(hardness), dtype=torch.long, device=hardness.device)
-                pooled_hardness = pooled(same_case, patches)[-1].item()
-
-        # Only the parts of Dice and cross-entropy can be pooled; other losses are averaged.
-        if not isinstance(self._per_case, DiceCELoss):
-            return losses, float(np.mean(losses))
-        return losses, pooled_hardness
+                hardness_kept = pooled(same_case, patches)[-1].item()
+            else:
+                hardness_kept = float(np.mean(losses))
+        return losses, hardness_kept
 
     def _patches(self, batch: dict[str, Any], part: slice) -> Any:
         """What the loss says of some patches of a batch, case by case."""
