@@ -78,7 +78,8 @@ def compare(options: _Options) -> None:
 
 def _origin(options: _Options, folders_by_method: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
     """What the comparison is made of, so that an evidence pack can make it again."""
-    files_by_method = {}
-    for name, folders in folders_by_method.items():
-        files_by_method[name] = [str(folder.absolute()) for folder in folders]
+    files_by_method = {
+        name: [str(folder.absolute()) for folder in folders]
+        for name, folders in folders_by_method.items()
+    }
     return {"by": list(options.by), "files": files_by_method}

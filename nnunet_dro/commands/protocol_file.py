@@ -186,9 +186,10 @@ def protocol_of(text: str, name: str) -> Protocol:
 
     added = _ADDED if file_format == EARLIER_FORMAT else {}
     try:
-        sections = {}
-        for section in SECTIONS:
-            sections[section] = added.get(section, {}) | _filled(content[section], section)
+        sections = {
+            section: added.get(section, {}) | _filled(content[section], section)
+            for section in SECTIONS
+        }
         return Protocol(
             **sections, written=content.get("written", ""), version=content.get("version", "")
         )

@@ -307,10 +307,10 @@ def slice_of(image: CaseVolume, labels: Labels) -> CaseSlice:
 
 def _masks(label_map: LabelMap, labels: Labels) -> Masks:
     """The mask of each label, with words for its looks."""
-    masks = []
-    for n, values in enumerate(labels.values.values()):
-        masks.append((f"label s{n % N_COLOURS}", np.isin(label_map, values)))
-    return masks
+    return [
+        (f"label s{n % N_COLOURS}", np.isin(label_map, values))
+        for n, values in enumerate(labels.values.values())
+    ]
 
 
 def choose_slice(mask: npt.NDArray[np.bool_], spacing: Sequence[float]) -> tuple[int, int]:

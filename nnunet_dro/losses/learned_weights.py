@@ -292,7 +292,5 @@ def _flat(gradients: Sequence[Tensor]) -> Tensor:
 def _parts(values: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """The parts of such a vector, in the shapes of the parameters."""
     sizes = [parameter.numel() for parameter in parameters]
-    parts = []
-    for part, parameter in zip(torch.split(values, sizes), parameters, strict=True):
-        parts.append(part.view_as(parameter))
-    return parts
+    parts = torch.split(values, sizes)
+    return [part.view_as(like) for part, like in zip(parts, parameters, strict=True)]

@@ -39,9 +39,9 @@ class VoxelSums(nn.Module):
 
         There is one output and one target per resolution.
         """
-        sums_of_scales = []
-        for logits, target in zip(outputs, targets, strict=True):
-            sums_of_scales.append(self._sums(logits, target))
+        sums_of_scales = [
+            self._sums(logits, target) for logits, target in zip(outputs, targets, strict=True)
+        ]
 
         # One tensor per field, with the resolutions along its first axis.
         fields = zip(*sums_of_scales, strict=True)

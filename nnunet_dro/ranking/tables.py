@@ -275,11 +275,8 @@ def wins_table(ranking: Ranking) -> Table:
     places = {team: str(n) for n, team in enumerate(ranking.teams, start=1)}
     columns: list[ColumnOf] = [
         (Column("Team", "name"), lambda team: f"{places[team]}.\N{NO-BREAK SPACE}{team}"),
+        *((Column(place), against(team)) for team, place in places.items()),
     ]
-
-    for team, place in places.items():
-        columns.append((Column(place), against(team)))
-
     return Table.of(
         "Which team is significantly better",
         columns,

@@ -38,9 +38,7 @@ class SharedArrays:
     """
 
     def __init__(self, **arrays: tuple[int, str]) -> None:
-        state = {}
-        for name, (n, kind) in arrays.items():
-            state[name] = RawArray(_C_TYPES[kind], n)
+        state = {name: RawArray(_C_TYPES[kind], n) for name, (n, kind) in arrays.items()}
         self.__setstate__(state)
 
     @property

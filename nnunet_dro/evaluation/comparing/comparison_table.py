@@ -77,9 +77,10 @@ class Compared:
         """Metric to the name of a training to its values, shape (n_cases, n_labels)."""
         values: dict[str, dict[str, MethodValues]] = {}
         for metric in self.ground.metrics:
-            values[metric] = {}
-            for name, evaluation in self.trainings.evaluations.items():
-                values[metric][name] = method_values(evaluation, self.ground, metric)
+            values[metric] = {
+                name: method_values(evaluation, self.ground, metric)
+                for name, evaluation in self.trainings.evaluations.items()
+            }
         return values
 
     def filled(self, metric: str, *methods: str) -> dict[str, FloatArray]:

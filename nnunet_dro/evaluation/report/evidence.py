@@ -98,9 +98,10 @@ def pack_pages(
     values = _template_values(evaluation, cases_and_patients)
     values |= {"links": links, "records": records, "time": time}
 
-    texts = {}
-    for name in ("README.md", "claim.md", "table1.md", "requirements.md"):
-        texts[name] = _template(name).render(values).strip() + "\n"
+    texts = {
+        name: _template(name).render(values).strip() + "\n"
+        for name in ("README.md", "claim.md", "table1.md", "requirements.md")
+    }
     card = _template("model_card.md").render(values).strip()
     texts["model_card.md"] = f"---\n{model_index(evaluation)}---\n\n{card}\n"
     texts["table1.csv"] = cases_and_patients.to_csv(index=False)

@@ -152,9 +152,11 @@ def _equity_table(rows: pd.DataFrame, scores: pd.DataFrame) -> Table:
         *name_columns(["label"]),
         (Column("Metric", "name"), lambda row: fmt.metric_title(metrics[str(row["metric"])])),
         (Column("Strata"), lambda row: str(whole(row, "n_strata"))),
+        *(
+            (Column(title, hint=hint), partial(estimate, name))
+            for name, (title, hint) in _EQUITY.items()
+        ),
     ]
-    for name, (title, hint) in _EQUITY.items():
-        columns.append((Column(title, hint=hint), partial(estimate, name)))
 
     attribute = fmt.attribute_title(str(rows["attribute"].iloc[0]))
     meanings = [f"{title}: {hint}." for title, hint in _EQUITY.values()]
