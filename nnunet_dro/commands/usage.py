@@ -19,6 +19,19 @@ INTERRUPTED = 130
 
 _FOLD = re.compile(r"\d+|all", re.ASCII)  # A fold as nnU-Net's commands take it.
 
+#: An option to how words begin that people try in its place, and that no typing error explains.
+_TRIED = {
+    "--by": ("attribute", "center", "centre", "column", "group", "site", "strat"),
+    "--cases": ("csv", "metadata", "table"),
+    "--dataset-json": ("json", "label"),
+    "--force": ("overwrite", "replace"),
+    "--group": ("patient", "subject"),
+    "--jobs": ("cpu", "process", "thread"),
+    "--overwrite": ("force", "replace"),
+    "--patient": ("group", "subject"),
+    "--stratify": ("by", "centre", "center", "column", "strat"),
+}
+
 #: The base of all errors of usage. Typer has them from click or, since version 0.27, from a copy of
 #: its own.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -176,12 +189,27 @@ def _parameters_of(command: Any) -> list[Any]:
     return parameters
 
 
+def _name_what_is_meant(error: Any) -> None:
+    """Let an error of an option that does not exist name those that its words are tried for."""
+    words = re.split("[-_]+", getattr(error, "option_name", ""))
+    parameters = error.ctx.command.params if error.ctx else []
+    flags = {flag for parameter in parameters for flag in parameter.opts}
+    meant = [
+        flag
+        for flag in sorted(flags & _TRIED.keys())
+        if any(word.startswith(_TRIED[flag]) for word in words)
+    ]
+    if meant:
+        error.possibilities = meant
+
+
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Turn an error of usage into one line that says where the command is explained."""
     try:
         yield
     except _UsageError as error:
+        _name_what_is_meant(error)
         message: str = error.format_message()  # type: ignore[attr-defined]
         # With an enum, some versions of typer begin the reason so.
         message = message.replace("Value error, ", "")
