@@ -15,22 +15,20 @@ class Display:
         self._console = console
         self.progress = progress
 
-    def ended(self, trial: FrozenTrial, *, is_best: bool) -> None:
-        """Show how a trial has ended."""
+    def ended(self, trial: FrozenTrial, *, is_best: bool, minutes: float | None) -> None:
+        """Show how a trial has ended, after how many minutes of all its starts if that is known."""
         attributes = trial.user_attrs
         name = attributes.get("trainer", "")
         if REPEAT in attributes:
             name += f", again ({attributes[REPEAT]})"
-        minutes = ""
-        if trial.duration:
-            minutes = f", {trial.duration.total_seconds() / 60:.1f} min"
+        duration = "" if minutes is None else f", {minutes:.1f} min"
         reason = attributes.get("reason", "")
 
         if trial.state == TrialState.COMPLETE:
             best = ", the best so far" if is_best else ""
-            self.note(f"trial {trial.number}: {trial.value:.4f} {name}{minutes}{best}")
+            self.note(f"trial {trial.number}: {trial.value:.4f} {name}{duration}{best}")
         elif trial.state == TrialState.PRUNED:
-            self.note(f"trial {trial.number}: pruned {name}{minutes}; {reason}")
+            self.note(f"trial {trial.number}: pruned {name}{duration}; {reason}")
         else:
             failed = f"failed {name}" if name else "failed"
             self.note(f"trial {trial.number}: {failed}; {reason}")

@@ -18,9 +18,15 @@ from nnunet_dro.pages.html import CONTENT_SECURITY_POLICY, page
 from nnunet_dro.pages.svg import shortened
 from nnunet_dro.pages.terminal import printed
 from nnunet_dro.tuning.plots import drawn_plots
-from nnunet_dro.tuning.storage import KILLED
 from nnunet_dro.tuning.study import Settings
-from nnunet_dro.tuning.trials import REPEAT_OF, Repeated, chosen_trial, repeated_trainers
+from nnunet_dro.tuning.trials import (
+    REPEAT_OF,
+    Repeated,
+    chosen_trial,
+    minutes_of,
+    reason_of,
+    repeated_trainers,
+)
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -30,22 +36,21 @@ _STATES = {
     TrialState.WAITING: "waiting",
 }
 
-#: The reason of a failed trial that recorded none: its machine no longer responds.
-_SILENT = "no sign of life"
-
 
 def trials_frame(study: optuna.Study, settings: Settings) -> pd.DataFrame:
     """A row per trial, as in trials.csv.
 
-    ``pseudo_dice`` is the running mean after the last of its ``epochs``.
+    ``pseudo_dice`` is the running mean after the last of its ``epochs``, and ``minutes`` are those
+    of all its starts.
     """
-    rows = [_row(trial, settings) for trial in study.get_trials(deepcopy=False)]
+    trials = study.get_trials(deepcopy=False)
+    rows = [_row(trial, trials, settings) for trial in trials]
     columns = ["number", "state", "value", *settings.space.names]
     columns += ["trainer", "repeat_of", "epochs", "pseudo_dice", "minutes", "reason"]
     return pd.DataFrame(rows, columns=columns).astype({"repeat_of": "Int64"})
 
 
-def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
+def _row(trial: FrozenTrial, trials: Sequence[FrozenTrial], settings: Settings) -> dict[str, Any]:
     """A row of trials.csv, with None for what the trial does not have yet."""
     attributes = trial.user_attrs
     is_complete = trial.state == TrialState.COMPLETE
@@ -57,8 +62,8 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
         "repeat_of": attributes.get(REPEAT_OF),
         "epochs": len(trial.intermediate_values),
         "pseudo_dice": None,
-        "minutes": None,
-        "reason": "",
+        "minutes": minutes_of(trial, trials),
+        "reason": reason_of(trial),
     }
 
     values = attributes.get("values", {})
@@ -68,16 +73,6 @@ def _row(trial: FrozenTrial, settings: Settings) -> dict[str, Any]:
     if last is not None:
         # It is negative where the objective is minimised.
         row["pseudo_dice"] = round(abs(trial.intermediate_values[last]), 4)
-
-    # A trial that was started again still has the reason of its first attempt.
-    if trial.state == TrialState.PRUNED:
-        row["reason"] = attributes.get("reason", "")
-    elif trial.state == TrialState.FAIL:
-        row["reason"] = attributes.get("reason", _SILENT)
-
-    # The trial of a process that was gone has been ended by a later one, perhaps days after.
-    if trial.duration and row["reason"] not in (KILLED, _SILENT):
-        row["minutes"] = round(trial.duration.total_seconds() / 60, 2)
     return row
 
 

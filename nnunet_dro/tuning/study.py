@@ -33,6 +33,7 @@ from nnunet_dro.tuning.trials import (
     draw_options,
     has_twin,
     is_tried,
+    minutes_of,
     queue_next,
     search_trials,
 )
@@ -177,7 +178,11 @@ class Tuner:
         error = self._error
         best = best_trial(study)
         is_best = best is not None and best.number == trial.number
-        self.display.ended(trial, is_best=is_best and error is None)
+        self.display.ended(
+            trial,
+            is_best=is_best and error is None,
+            minutes=minutes_of(trial, study.get_trials(deepcopy=False)),
+        )
 
         if error is None:
             self._n_succeeded += 1

@@ -15,6 +15,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.tuning.space import Space
+from nnunet_dro.tuning.storage import KILLED
 
 _N_BEST = 3  # How many of the best trainers are trained again.
 N_ATTEMPTS = 500  # Random draws after which a space counts as exhausted.
@@ -27,6 +28,35 @@ TRAINER = "trainer"
 PLAIN = "plain"
 REPEAT = "repeat"
 REPEAT_OF = "repeat_of"
+
+
+#: The reason of a failed trial that recorded none: its machine no longer responds.
+_SILENT = "no sign of life"
+
+
+def reason_of(trial: FrozenTrial) -> str:
+    """Why a trial has ended without a value; empty if it has one, or has not ended."""
+    # A trial that was started again still has the reason of its first attempt.
+    if trial.state == TrialState.PRUNED:
+        return str(trial.user_attrs.get("reason", ""))
+    if trial.state == TrialState.FAIL:
+        return str(trial.user_attrs.get("reason", _SILENT))
+    return ""
+
+
+def minutes_of(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> float | None:
+    """Minutes of a trial, with those of the starts that it continues.
+
+    None if it has not ended, or nobody knows when one of them did. ``trials`` are all of the study.
+    """
+    minutes = 0.0
+    for number in dict.fromkeys((*trial.system_attrs.get("retry_history", ()), trial.number)):
+        start = trials[number]
+        # The trial of a process that was gone has been ended by a later one, perhaps days after.
+        if not start.duration or reason_of(start) in (KILLED, _SILENT):
+            return None
+        minutes += start.duration.total_seconds() / 60
+    return round(minutes, 2)
 
 
 def is_search(trial: FrozenTrial) -> bool:

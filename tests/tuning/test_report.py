@@ -1,5 +1,6 @@
-"""The page of a study that was made up."""
+"""The minutes of trials, and the page of a study that was made up."""
 
+from datetime import timedelta
 from types import SimpleNamespace
 
 import optuna
@@ -9,6 +10,7 @@ from optuna.trial import TrialState, create_trial
 
 from nnunet_dro.tuning.objective import parse_objective
 from nnunet_dro.tuning.report import write_page
+from nnunet_dro.tuning.trials import minutes_of
 
 HOSTILE = "<script>window.hurt=1</script>"
 
@@ -76,3 +78,20 @@ def test_defaults_outside_of_the_ranges_have_a_history(settings):
 
     assert "History: left out" not in page
     assert "Options: left out because it needs a complete trial with a value" in page
+
+
+@pytest.mark.parametrize(
+    ("reason", "minutes"), [("interrupted", [3, 7, 9]), ("killed", [None, None, None])]
+)
+def test_minutes_of_a_trial_are_those_of_all_its_starts(reason, minutes):
+    trials = [
+        SimpleNamespace(
+            number=number,
+            state=TrialState.COMPLETE if number == 2 else TrialState.FAIL,
+            duration=timedelta(minutes=length),
+            user_attrs={"reason": reason},
+            system_attrs={"retry_history": list(range(number))},
+        )
+        for number, length in enumerate((3, 4, 2))
+    ]
+    assert [minutes_of(trial, trials) for trial in trials] == minutes

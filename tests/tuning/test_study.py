@@ -360,7 +360,7 @@ def test_trial_of_a_killed_start_is_failed_and_goes_on(fake, tune):
 
     assert trials["state"].tolist() == ["failed", "complete"]
     assert trials["reason"].tolist() == ["killed", ""]
-    assert trials["minutes"].eq("").tolist() == [True, False], "nobody knows when it was killed"
+    assert trials["minutes"].eq("").all(), "nobody knows when it was killed"
     assert trials["trainer"].nunique() == 1
     assert "trial 0: was killed; it continues where it stopped." in result.stderr
 
