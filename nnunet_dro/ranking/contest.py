@@ -157,6 +157,11 @@ class Contest:
         """Number of patients, or of cases where each is another patient's."""
         return self.scores.shape[2]
 
+    @property
+    def n_valued(self) -> int:
+        """Number of those in which some team has a value in some task."""
+        return int((~np.isnan(self.scores)).any(axis=(0, 1)).sum())
+
     @cached_property
     def defined(self) -> BoolArray:
         """Whether a unit counts in a task, shape (n_tasks, n_units)."""

@@ -137,9 +137,14 @@ def bootstrap_table(
 
 
 def tau_table(samples: Mapping[RankingScheme, Stability]) -> pd.DataFrame:
-    """How much the rankings of the bootstrap samples agree with that of all cases."""
-    rows = [(scheme.value, *stability.tau) for scheme, stability in samples.items()]
-    return pd.DataFrame(rows, columns=["scheme", "mean", "median", "low", "high"])
+    """How much the rankings of the bootstrap samples agree with that of all cases.
+
+    ``n_samples`` is the number of samples that have ranks.
+    """
+    rows = [
+        (scheme.value, *stability.tau, stability.n_samples) for scheme, stability in samples.items()
+    ]
+    return pd.DataFrame(rows, columns=["scheme", "mean", "median", "low", "high", "n_samples"])
 
 
 def pairs_table(entries: Entries, order: Sequence[int]) -> pd.DataFrame:

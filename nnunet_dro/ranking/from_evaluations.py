@@ -54,10 +54,21 @@ class Entries:
     @property
     def n_cases(self) -> dict[str, dict[str, int]]:
         """Attribute to its strata and their numbers of cases."""
-        sizes = {}
+        return {
+            attribute: {stratum: int(inside.sum()) for stratum, inside in strata}
+            for attribute, strata in self.strata.items()
+        }
+
+    @property
+    def n_valued(self) -> dict[tuple[str, str], int]:
+        """Attribute and stratum to the number of patients, or cases, in which a team has a value.
+
+        `ALL` and `ALL` stand for all of them.
+        """
+        parts = {(ALL, ALL): np.ones(len(self.cases), dtype=np.bool_)}
         for attribute, strata in self.strata.items():
-            sizes[attribute] = {stratum: int(inside.sum()) for stratum, inside in strata}
-        return sizes
+            parts |= {(attribute, stratum): inside for stratum, inside in strata}
+        return {part: self.contest_of(inside).n_valued for part, inside in parts.items()}
 
     @cached_property
     def contest(self) -> Contest:

@@ -57,6 +57,7 @@ class Ranking:
     strata: Mapping[str, Mapping[str, int]]  # attribute to its strata and their numbers of cases
     n_cases: int
     n_units: int  # number of patients; as many as cases where each is another patient's
+    n_valued: Mapping[tuple[str, str], int]  # as `Entries` has it
     #: A row per kind, attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``:
     #: every case; ``stratum``: its cases; ``worst``: each team's worst stratum of the attribute,
     #: task by task; ``without``: all cases but those of the stratum. Where metric and label are
@@ -68,7 +69,7 @@ class Ranking:
     #: often the team has each rank. Empty without resamples.
     bootstrap: pd.DataFrame
     #: A row per scheme: mean, median and 95 % interval of Kendall's tau of the samples' rankings
-    #: and the full one.
+    #: and the full one, and ``n_samples``, the number of samples that have ranks.
     taus: pd.DataFrame
     #: How sure the ranks are by each metric, label and task and in each stratum, by the ranking's
     #: own scheme, with `STABILITY_COLUMNS`. Empty without resamples.
@@ -192,6 +193,7 @@ def rank_evaluations(
         strata=entries.n_cases,
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
+        n_valued=entries.n_valued,
         ranks=rank_table(entries, rankings, order),
         agreement=agreement_table(entries, rankings, full),
         bootstrap=bootstrap_table(entries, samples, full, order),

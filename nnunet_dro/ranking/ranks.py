@@ -244,6 +244,7 @@ class Stability:
     median: FloatArray  # its median
     high: FloatArray  # its 97.5th percentile
     taus: FloatArray  # `kendall_tau` of each sample's ranking and the full one, shape (n_samples,)
+    n_samples: int  # number of samples that have ranks
 
     @property
     def tau(self) -> tuple[float, float, float, float]:
@@ -284,6 +285,7 @@ def stability(full: FloatArray, sampled: FloatArray) -> Stability:
         median=median,
         high=high,
         taus=kendall_tau(sampled, full),
+        n_samples=int(has_ranks.sum()),
     )
 
 

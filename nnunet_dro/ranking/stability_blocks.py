@@ -12,6 +12,7 @@ import pandas as pd
 
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.report.formatting import attribute_title, stratum_title
+from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import NO_VALUE, name_some, share, written
 from nnunet_dro.pages.document import Block, Cell, Column, Heading, Prose, Table
 from nnunet_dro.ranking.figures import blob_plot, team_legend
@@ -147,12 +148,13 @@ def _notes_on_parts(ranking: Ranking) -> Iterator[str]:
     yield (
         "First in: the share of the bootstrap samples of these cases in which the team has rank 1."
     )
-    small = []
-    for attribute, strata in ranking.strata.items():
-        small += [stratum_title(attribute, name) for name, n in strata.items() if n < FEW_CASES]
+    small = [
+        stratum_title(attribute, name)
+        for (attribute, name), n in ranking.n_valued.items()
+        if attribute != ALL and n < FEW_CASES
+    ]
     if small:
-        names = name_some(small)
-        yield f"Fewer than {FEW_CASES} cases, of which ranks say little: {names}."
+        yield say("few", ranking, strata=name_some(small))
     yield "The ranks of every team are in stability.csv."
 
 

@@ -214,11 +214,29 @@ def test_weights_and_small_numbers_of_cases_are_told():
     )
     page = ranking_files(ranking)["report.html"]
     assert "Weights: tumour=2; others have the weight 1" in page
-    assert "Fewer than 10 cases, of which ranks say little: B, C." in page
+    assert "Fewer than 10 cases with a value, of which ranks say little: B, C." in page
     assert '<th scope="colgroup" colspan="1" class="span">Rank by worst</th>' in page
     few = rank_evaluations(random_evaluations(2, 9), n_resamples=20)
-    words = "Samples of fewer than 10 cases say little of how sure the ranks are."
+    words = "Samples of fewer than 10 cases with a value say little of how sure the ranks are."
     assert [words in ranking_files(made)["report.md"] for made in (ranking, few)] == [False, True]
+
+
+def test_cases_and_samples_without_a_value_are_not_counted():
+    """Of 12 cases, 10 have no tumour and none predicted: 3 of 20 samples draw nothing else."""
+    evaluation = evaluation_of(
+        "a",
+        {"dice": {"tumour": [*[np.nan] * 10, 0.9, 0.8]}},
+        missed=range(10),
+        absent=range(10),
+        columns={"centre": [*"AAAAAABBBBAA"]},
+        attributes=["centre"],
+    )
+    ranking = rank_evaluations(dict.fromkeys("ab", evaluation), by=["centre"], n_resamples=20)
+    text = ranking_files(ranking)["report.md"]
+
+    assert ranking.n_valued == {("all", "all"): 2, ("centre", "A"): 2, ("centre", "B"): 0}
+    assert "Of 17 bootstrap samples (3 others have no value), rank 1 goes to a" in text
+    assert "Samples of fewer than 10 cases with a value say little" in text
 
 
 @pytest.mark.parametrize("aggregate_only", [False, True])

@@ -39,16 +39,18 @@ def test_ranks_of_all_cases_of_strata_and_without_each_of_them():
 
     # Means 0.8, 0.8, 0.6: the first two share the first rank.
     assert ranks(ranking) == {"specialist": 1, "even": 1, "other": 3}
-    assert ranks(ranking, kind="stratum", stratum="A") == {"specialist": 1, "even": 2, "other": 3}
-    assert ranks(ranking, kind="stratum", stratum="B") == {"other": 1, "even": 2, "specialist": 3}
+    assert (
+        ranks(ranking, kind="stratum", stratum="A")
+        == ranks(ranking, kind="without", stratum="B")
+        == {"specialist": 1, "even": 2, "other": 3}
+    )
+    assert (
+        ranks(ranking, kind="stratum", stratum="B")
+        == ranks(ranking, kind="without", stratum="A")
+        == {"other": 1, "even": 2, "specialist": 3}
+    )
     # 0.5, 0.8 and 0.5 in their worst centres.
     assert ranks(ranking, kind="worst") == {"even": 1, "specialist": 2, "other": 2}
-    assert ranks(ranking, kind="without", stratum="A") == ranks(
-        ranking, kind="stratum", stratum="B"
-    )
-    assert ranks(ranking, kind="without", stratum="B") == ranks(
-        ranking, kind="stratum", stratum="A"
-    )
     assert ranking.strata == {"centre": {"A": 3, "B": 1}}
 
     # Of the pairs of teams only that of the first two is tied, and the others are in the opposite
