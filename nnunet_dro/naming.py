@@ -2,8 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import TypeVar
+from unicodedata import normalize
+
+_Value = TypeVar("_Value")
 
 NO_VALUE = "–"  # stands where there is no number
 
@@ -20,6 +24,24 @@ def name_some(names: Collection[str], *, at_most: int = 5, between: str = ", ") 
 def repeated(names: Iterable[str]) -> list[str]:
     """The names that occur more than once, in the order in which they first occur."""
     return [name for name, n in Counter(names).items() if n > 1]
+
+
+def spelt_like(values: Mapping[str, _Value], names: Collection[str]) -> dict[str, _Value]:
+    r"""Values by their names, which are spelt like those names that differ in Unicode's form alone.
+
+    macOS may write an ü as two characters, where other systems write one. All names stay as they
+    are where two would become the same, or it is not clear which is meant.
+
+    Example:
+        >>> spelt_like({"Mu\u0308ller": 1, "Bo": 2}, ["M\u00fcller", "Bo"])
+        {'Müller': 1, 'Bo': 2}
+        >>> len(spelt_like({"Mu\u0308ller": 1, "M\u00fcller": 2}, ["M\u00fcller"]))
+        2
+    """
+    forms = {normalize("NFC", name): name for name in names}
+    spelt = {forms.get(normalize("NFC", name), name): value for name, value in values.items()}
+    is_clear = len(forms) == len(set(names)) and len(spelt) == len(values)
+    return spelt if is_clear else dict(values)
 
 
 def group_name(column: str, group: str) -> str:

@@ -282,6 +282,6 @@ def _find_inputs(
             "`folds` must come with the folder of a model, "
             f"got {str(prediction)!r}, which has its own. Leave -f out, or give that folder."
         )
-    scores, inputs = read_summary(prediction, labels, options.scoring)
+    scores, inputs = read_summary(prediction, labels, options.scoring, references)
     inputs = matched_inputs(inputs, prediction, references, missing=options.missing)
     return inputs, ScoredPairs(scores)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from nnunet_dro.files.table_rows import IDENTIFIERS, READERS
-from nnunet_dro.naming import name_some, repeated
+from nnunet_dro.naming import name_some, repeated, spelt_like
 
 CASE_TABLE_FILE = "cases.csv"  # Name of the case table in the folders of a dataset.
 
@@ -43,7 +43,7 @@ def find_case_table(*folders: Path | None) -> Path | None:
     return next(filter(Path.is_file, case_table_places(*folders)), None)
 
 
-def read_cases(path: Path) -> pd.DataFrame:
+def read_cases(path: Path, cases: Collection[str] = ()) -> pd.DataFrame:
     r"""Read a case table.
 
     It is a CSV (commas, semicolons or tabs), TSV, XLSX (its first sheet that is not hidden) or JSON
@@ -54,6 +54,7 @@ def read_cases(path: Path) -> pd.DataFrame:
     Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers
     are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
     ``case``, empty entries and those that mean an unknown value (n/a, NA, NaN) become ``missing``.
+    Rows are of those ``cases`` whose names differ from theirs in Unicode's form alone.
 
     Example:
         >>> path = Path("cases.csv")
@@ -90,7 +91,9 @@ def read_cases(path: Path) -> pd.DataFrame:
     first = 0 if ending == ".json" else 1
     numbered = [(number, row) for number, row in enumerate(rows, first) if any(row)]
     columns = _columns(numbered, path)
-    return _named_by_case(columns, [number for number, _ in numbered[1:]], path)
+    table = _named_by_case(columns, [number for number, _ in numbered[1:]], path)
+    table["case"] = list(spelt_like(dict.fromkeys(table["case"]), cases))
+    return table
 
 
 def _refusal(rule: str, got: str, path: Path, cure: str) -> ValueError:
@@ -177,7 +180,7 @@ def _named_by_case(
     return pd.DataFrame(table)
 
 
-def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
+def check_cases(table: pd.DataFrame, cases: Collection[str], path: Path | None = None) -> None:
     """Check that a case table has a row for each of these cases; it may have more rows."""
     listed = set(table["case"])
     missing = sorted(set(cases) - listed)
@@ -187,19 +190,19 @@ def check_cases(table: pd.DataFrame, cases: Collection[str]) -> None:
     got = f"none for {name_some(missing)}"
     if others := sorted(listed - set(cases)):
         got += f" (other rows: {name_some(others, at_most=3)})"
+    where = f" The table is {str(path)!r}." if path else ""
     raise ValueError(
         f"`cases` must have a row for every case, got {got}. Add the rows, or name the cases like "
-        "their label maps, without the file ending."
+        f"their label maps, without the file ending.{where}"
     )
 
 
-def read_cases_of(path: Path, cases: Collection[str]) -> pd.DataFrame:
-    """Read a case table that has a row for each of these cases, and maybe more."""
-    table = read_cases(path)
-    try:
-        check_cases(table, cases)
-    except ValueError as error:
-        raise ValueError(f"{error} The table is {str(path)!r}.") from error
+def read_cases_of(
+    path: Path, cases: Collection[str], *, others: Collection[str] = ()
+) -> pd.DataFrame:
+    """Read a case table that has a row for each of these cases, and maybe for ``others``."""
+    table = read_cases(path, {*cases, *others})
+    check_cases(table, cases, path)
     return table
 
 

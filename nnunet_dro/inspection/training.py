@@ -166,7 +166,7 @@ def described_cases(fold: Fold, cases: Sequence[str]) -> tuple[pd.DataFrame, lis
     path = case_table.find_case_table(preprocessed, raw)
     if path is not None:
         try:
-            described = case_table.read_cases(path).set_index("case")
+            described = case_table.read_cases(path, cases).set_index("case")
         except ValueError as error:
             notes.append(f"The case table is not used: {error}")
     return described.reindex(pd.Index(cases), fill_value=case_table.MISSING), notes

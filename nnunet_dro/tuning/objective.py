@@ -123,7 +123,7 @@ def check_objective(
             "into the dataset's raw or preprocessed folder, or name a table with --cases."
         )
 
-    stratify_all(read_cases(cases), [objective.by], validation_cases)
+    stratify_all(read_cases(cases, validation_cases), [objective.by], validation_cases)
 
 
 def score(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -146,9 +147,15 @@ def _common_cases(
 
     if not intersect:
         owners = "both" if len(cases) == 2 else "all"
+        cure = f"Add --intersect to compare what {owners} have."
+        every = set().union(*cases.values())
+        if len({normalize("NFC", case) for case in every}) < len(every):
+            cure = (
+                "Names of cases differ in Unicode's form alone (an ü may be one character or two). "
+                f"Evaluate {owners} with the same folder of references."
+            )
         raise ValueError(
-            f"`evaluations` must have the same cases, got different ones: {differing}. "
-            f"Add --intersect to compare what {owners} have."
+            f"`evaluations` must have the same cases, got different ones: {differing}. {cure}"
         )
     if not common:
         raise ValueError(

@@ -11,7 +11,7 @@ from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.choices import MissingRule
 from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named, list_label_maps
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 from nnunet_dro.nnunet.folders import FOLD_NAME
 from nnunet_dro.nnunet.splits_file import (
     notes_on_training_cases,
@@ -87,7 +87,7 @@ def find_inputs(
 
     notes: list[str] = []
     folders = _validation_folders(prediction, notes, folds)
-    predictions = _predictions(folders or [prediction], notes)
+    predictions = spelt_like(_predictions(folders or [prediction], notes), references)
     _check_common(references, predictions, reference, prediction)
 
     is_part = bool(folds) or is_one_fold(prediction)

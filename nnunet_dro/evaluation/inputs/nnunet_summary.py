@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.naming import name_some, repeated
+from nnunet_dro.naming import name_some, repeated, spelt_like
 from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.nnunet.splits_file import (
     notes_on_training_cases,
@@ -26,7 +26,7 @@ from nnunet_dro.nnunet.splits_file import (
 
 
 def read_summary(
-    path: Path, labels: Labels | None, scoring: Scoring
+    path: Path, labels: Labels | None, scoring: Scoring, references: Collection[str] = ()
 ) -> tuple[pd.DataFrame, Inputs]:
     """Read the scores of a summary.json.
 
@@ -34,6 +34,7 @@ def read_summary(
         path: The file.
         labels: The labels to score; None for those that the file has.
         scoring: The metrics, which must follow from voxel counts.
+        references: The cases that cases are spelt like, see `spelt_like`.
 
     Returns:
         The scores, without volumes in ml, and the files of the cases. Cases that the fold is
@@ -52,13 +53,14 @@ def read_summary(
         raise only_training_cases(path, trained_on)
 
     names = _label_names(entries, labels, path)
+    entry_of_case = spelt_like({entry.pair.case: entry for entry in entries}, references)
     rows: list[dict[str, Any]] = []
-    for entry in entries:
+    for case, entry in entry_of_case.items():
         for name in names:
             counts = entry.counts[name]
             rows.append(
                 {
-                    "case": entry.pair.case,
+                    "case": case,
                     "label": name,
                     **scoring.of_counts(*counts),
                     **dict(zip(COUNTS, counts, strict=True)),
@@ -67,7 +69,7 @@ def read_summary(
                 }
             )
     notes = notes_on_training_cases(path.parent, cases, trained_on)
-    pairs = tuple(entry.pair for entry in entries)
+    pairs = tuple(replace(entry.pair, case=case) for case, entry in entry_of_case.items())
     inputs = Inputs(method_of(path), pairs, tuple(notes))
     return pd.DataFrame(rows, columns=["case", *scoring.columns]), inputs
 

@@ -197,7 +197,7 @@ def _case_table(
     if path is None:
         return None, []
 
-    table = read_cases_of(path, evaluated)
+    table = read_cases_of(path, evaluated, others=expected)
     n = len(set(table["case"]) - set(expected))
     if not n:
         return table, []

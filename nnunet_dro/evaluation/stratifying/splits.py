@@ -233,7 +233,7 @@ def split_dataset(
     table_path = cases
     if cases is None and (divided_by or group):
         table_path = case_table_of(folder)
-    table = read_cases(table_path) if table_path else None
+    table = read_cases(table_path, training_cases(folder)) if table_path else None
     splits = make_splits(
         folder,
         table,

@@ -72,7 +72,7 @@ def weights_of(trainer: Any, cases: Sequence[str], *, column: str) -> list[str]:
 
 def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Series[str], Path]":
     """The entry of each training case in a column of the case table, and the path of the table."""
-    column_of_cases, path = table_column(trainer, column)
+    column_of_cases, path = table_column(trainer, cases, column)
     entries = column_of_cases.reindex(list(cases), fill_value=MISSING)
     without = entries.index[entries == MISSING].tolist()
     if without:
@@ -83,7 +83,9 @@ def _entries(trainer: Any, cases: Sequence[str], column: str) -> "tuple[pd.Serie
     return entries, path
 
 
-def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.Series[str], Path]":
+def table_column(
+    trainer: Any, cases: Sequence[str], column: str, *, meaning: str = ""
+) -> "tuple[pd.Series[str], Path]":
     """A column of a trainer's case table, by case, and the path of the table.
 
     ``meaning`` says in an error what to write into the column.
@@ -97,7 +99,7 @@ def table_column(trainer: Any, column: str, *, meaning: str = "") -> "tuple[pd.S
             f"Write {places} with a column `case` and a column `{column}`{meaning}."
         )
 
-    table = read_cases(path).set_index("case")
+    table = read_cases(path, cases).set_index("case")
     if column not in table.columns:
         cure = f"Add it{meaning or ', or name another column'}."
         raise ValueError(
@@ -115,7 +117,7 @@ def watched_groups(trainer: Any, cases: Sequence[str]) -> dict[str, list[str]]:
     if path is None:
         return {}
 
-    table = read_cases(path)
+    table = read_cases(path, cases)
     rows: pd.DataFrame = table.set_index("case").reindex(list(cases), fill_value=MISSING)
     most_groups = min(_MOST_GROUPS, len(cases) // 2)
     watched = {}

@@ -237,7 +237,7 @@ def trusted_cases(trainer: Any, cases: Sequence[str]) -> list[str]:
         ValueError: If an entry is neither yes nor no, or none of the cases is trusted.
     """
     meaning = ": yes for cases whose label maps you have checked, otherwise no"
-    entries, path = table_column(trainer, _COLUMN, meaning=meaning)
+    entries, path = table_column(trainer, cases, _COLUMN, meaning=meaning)
 
     answers = entries.str.lower()
     wrong = ~answers.isin(["yes", "no", MISSING.lower()])

@@ -100,12 +100,11 @@ def test_table_by_hand():
     )
 
 
-def test_the_normal_place_of_many_differences_is_outside_the_exact_one(monkeypatch):
-    for n in (201, 300):
-        normal = significance._signed_rank_place.__wrapped__(n)
-        with monkeypatch.context() as exact:
-            exact.setattr(significance, "_MOST_EXACT", n)
-            assert 0 < significance._signed_rank_place.__wrapped__(n) - normal <= 2
+@pytest.mark.parametrize("n", [201, 300])
+def test_the_normal_place_of_many_differences_is_outside_the_exact_one(monkeypatch, n):
+    normal = significance._signed_rank_place.__wrapped__(n)
+    monkeypatch.setattr(significance, "_MOST_EXACT", n)
+    assert 0 < significance._signed_rank_place.__wrapped__(n) - normal <= 2
 
 
 def test_intervals_are_those_of_the_complete_pairs():
@@ -294,6 +293,14 @@ def test_other_cases_are_refused_by_name_or_left_out_with_a_note():
 
     with pytest.raises(ValueError, match=r"ERM lacks c; DRO lacks a, b\. Add --intersect"):
         compare(evaluations)
+
+    with pytest.raises(ValueError, match=r"Unicode's form alone.* the same folder of references"):
+        compare(
+            {
+                "ERM": evaluation([0.1], cases=["\u00fc"]),
+                "DRO": evaluation([0.1], cases=["u\u0308"]),
+            }
+        )
 
     comparison = compare(evaluations, intersect=True, n_resamples=0)
     assert comparison.notes == ("Compared: 1 case; left out: 3 (ERM lacks c; DRO lacks a, b).",)
