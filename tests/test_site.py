@@ -58,11 +58,13 @@ def test_examples_of_docstrings_are_code(site):
     assert "<p>Example:" not in text
 
 
-def test_nothing_is_loaded_from_elsewhere(site):
-    for page in ("", "trainers", "reference/commands", "notebooks/predictions-to-findings"):
-        text = text_of(site, page)
-        assert 'src="http' not in text
-        assert "fonts.googleapis" not in text
+@pytest.mark.parametrize(
+    "page", ["", "trainers", "reference/commands", "notebooks/predictions-to-findings"]
+)
+def test_nothing_is_loaded_from_elsewhere(site, page):
+    text = text_of(site, page)
+    assert 'src="http' not in text
+    assert "fonts.googleapis" not in text
 
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

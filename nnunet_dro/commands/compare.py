@@ -57,9 +57,10 @@ def compare(options: _Options) -> None:
     inputs = list(chain.from_iterable(folders_by_method.values()))
     check_output(options.output, overwrite=options.overwrite, inputs=inputs)
 
-    trainings_by_method = {}
-    for name, folders in folders_by_method.items():
-        trainings_by_method[name] = [read_scores(folder) for folder in folders]
+    trainings_by_method = {
+        name: [read_scores(folder) for folder in folders]
+        for name, folders in folders_by_method.items()
+    }
     if options.protocol:
         check_made_under(options.protocol, trainings_by_method)
     comparison = compare_evaluations(trainings_by_method, options)

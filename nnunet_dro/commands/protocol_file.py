@@ -116,9 +116,8 @@ class Protocol:
     @property
     def text(self) -> str:
         """The content of the file."""
-        lines = [_HEAD]
-        for name, value in (self.head | {"sha256": self.sha256}).items():
-            lines.append(f"{name} = {_toml(value)}")
+        head = self.head | {"sha256": self.sha256}
+        lines = [_HEAD, *(f"{name} = {_toml(value)}" for name, value in head.items())]
         for name, options in self.sections.items():
             lines += ["", f"[{name}]"]
             for option, value in self._as_written(name, options).items():

@@ -199,8 +199,7 @@ def _name_what_is_meant(error: Any) -> None:
         for flag in sorted(flags & _TRIED.keys())
         if any(word.startswith(_TRIED[flag]) for word in words)
     ]
-    if meant:
-        error.possibilities = meant
+    error.possibilities = meant or getattr(error, "possibilities", None)
 
 
 @contextmanager

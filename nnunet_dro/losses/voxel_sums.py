@@ -56,10 +56,8 @@ class VoxelSums(nn.Module):
         if n_scales == 0:
             return None
 
-        classes_of_scales = []
-        for logits, target in zip(outputs[:n_scales], targets[:n_scales], strict=True):
-            classes_of_scales.append(self._is_predicted(logits, target))
-        return torch.stack(classes_of_scales)
+        scales = zip(outputs[:n_scales], targets[:n_scales], strict=True)
+        return torch.stack([self._is_predicted(logits, target) for logits, target in scales])
 
     def _sums(self, logits: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         """The sums of one resolution, each (b,) or (b, c)."""

@@ -153,10 +153,10 @@ def test_those_that_follow_earn_the_share_and_hopeless_cases_nothing():
     assert rule.following(np.full(21, np.nan)).beta == 0
 
 
-def test_wrong_labels_earn_nothing_when_their_loss_falls():
+@pytest.mark.parametrize(("wrong", "right"), [(0.6, -0.1), (0.3, -0.15), (0.1, -0.3), (0.0, -0.45)])
+def test_wrong_labels_earn_nothing_when_their_loss_falls(wrong, right):
     """Their loss falls from 0.6 towards 0, more than that of the others, which is held up by them."""
-    for wrong, right in ((0.6, -0.1), (0.3, -0.15), (0.1, -0.3), (0.0, -0.45)):
-        assert earned_share(np.where(np.arange(10) < 3, wrong, right), share=0.5) == 1.0
+    assert earned_share(np.where(np.arange(10) < 3, wrong, right), share=0.5) == 1.0
 
 
 def test_one_hopeless_case_in_a_hundred_keeps_the_draws_uniform():

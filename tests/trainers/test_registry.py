@@ -36,10 +36,10 @@ def test_class_has_the_name_that_was_asked_for(make_trainer):
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_classes_pickle_by_name(protocol):
-    for name in [*ALL_NAMES, "nnUNetTrainerHWS_beta0.5"]:
-        cls = trainer_class(name)
-        assert pickle.loads(pickle.dumps(cls, protocol)) is cls, name
+@pytest.mark.parametrize("name", [*ALL_NAMES, "nnUNetTrainerHWS_beta0.5"])
+def test_classes_pickle_by_name(name, protocol):
+    cls = trainer_class(name)
+    assert pickle.loads(pickle.dumps(cls, protocol)) is cls
 
 
 @pytest.mark.parametrize("name", ["DA5", "LSTM", "IWhatever", "HWSP"])

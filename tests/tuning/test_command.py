@@ -30,14 +30,17 @@ def test_bad_input_is_one_line_before_anything_is_trained(fake, tune, options, m
     assert not fake.results.exists()
 
 
-def test_dataset_configuration_and_fold_must_be_there(fake):
-    for where, *words in (
-        ("8 2d 0", "got '8', which does not exist. Choose from: Dataset007_Fake"),
-        ("Dataset007_Other 2d 0", "Choose from: Dataset007_Fake"),
-        ("7 3d_lowres 0", "`configuration` must be in", "Choose from: 2d, 3d_fullres"),
-        ("7 2d first", "`fold` must be a number or all, got 'first'"),
-    ):
-        refused(run("tune", *where.split(), "--trainer", "HWS", *BETA), *words)
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("8 2d 0", ["got '8', which does not exist. Choose from: Dataset007_Fake"]),
+        ("Dataset007_Other 2d 0", ["Choose from: Dataset007_Fake"]),
+        ("7 3d_lowres 0", ["`configuration` must be in", "Choose from: 2d, 3d_fullres"]),
+        ("7 2d first", ["`fold` must be a number or all, got 'first'"]),
+    ],
+)
+def test_dataset_configuration_and_fold_must_be_there(fake, where, words):
+    refused(run("tune", *where.split(), "--trainer", "HWS", *BETA), *words)
 
 
 @pytest.mark.parametrize("variable", ["nnUNet_preprocessed", "nnUNet_results"])

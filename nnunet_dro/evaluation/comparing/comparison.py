@@ -259,9 +259,8 @@ def _notes(compared: Compared, absent: Mapping[str, Sequence[str]]) -> list[str]
         *compared.ground.notes,
         *sentences("trainings", of=trainings, n_for_spread=N_FOR_SPREAD),
         *shared_notes(trainings.evaluations),
+        *(f"No case of {name} {name_some(strata)} is compared." for name, strata in absent.items()),
     ]
-    for attribute, names in absent.items():
-        notes.append(f"No case of {attribute} {name_some(names)} is compared.")
     for lacking in lacking_values(compared.values, trainings.names, compared.ground):
         notes += sentences("lacking", of=lacking)
     return notes

@@ -55,10 +55,10 @@ class StatisticColumns:
     @cached_property
     def estimates(self) -> dict[str, list[tuple[float, float, float]]]:
         """Statistic to its value in every row, and the ends of its interval."""
-        estimates = {}
-        for name in self.statistics:
-            estimates[name] = [fmt.estimate(record, name) for record in self.records]
-        return estimates
+        return {
+            name: [fmt.estimate(record, name) for record in self.records]
+            for name in self.statistics
+        }
 
     @cached_property
     def n_bounds(self) -> set[int]:

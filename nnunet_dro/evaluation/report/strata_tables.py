@@ -148,9 +148,10 @@ class StrataRows:
         if attribute == ALL:
             names = [name for name in names if name != "stratum"]
 
-        columns: list[tuple[Column, Sequence[Cell]]] = []
-        for column, name_of in name_columns(names):
-            columns.append((column, [Cell(name_of(record)) for record in self.records]))
+        columns: list[tuple[Column, Sequence[Cell]]] = [
+            (column, [Cell(name_of(record)) for record in self.records])
+            for column, name_of in name_columns(names)
+        ]
         columns += self._columns
 
         cells = list(zip(*(cells for _, cells in columns), strict=True))

@@ -119,8 +119,7 @@ def _computed_columns(
     rows = []
     for case, acquisition in acquisitions.items():
         row = {"case": case, **dict.fromkeys(columns, MISSING)}
-        for name, value in values[case].items():
-            row[ATTRIBUTES[name].column] = written(value)
+        row |= {ATTRIBUTES[name].column: written(value) for name, value in values[case].items()}
         rows.append({**row, **acquisition})
 
     computed = pd.DataFrame(rows)

@@ -44,13 +44,14 @@ def test_every_comparison_and_statistic(condition, passed):
 
 
 @pytest.mark.parametrize("condition", ["p5>=0.70", "p5 >= 0.70", "p5>= 0.70", "p5 >=0.70"])
-def test_condition_may_have_spaces_and_any_place(condition):
-    parts = ("p5", ">=", Bound("0.70", "", 0.7), "pathology", "a", "brain stem")
-    for text in (
-        f"pathology=a {condition} label='brain stem'",
-        f"{condition} pathology=a label='brain stem'",
-    ):
-        assert parse_requirement(text) == Requirement(text, *parts)
+@pytest.mark.parametrize(
+    "place", ["pathology=a {} label='brain stem'", "{} pathology=a label='brain stem'"]
+)
+def test_condition_may_have_spaces_and_any_place(condition, place):
+    text = place.format(condition)
+    assert parse_requirement(text) == Requirement(
+        text, "p5", ">=", Bound("0.70", "", 0.7), "pathology", "a", "brain stem"
+    )
 
 
 def test_names_keep_their_odd_characters():

@@ -202,7 +202,7 @@ def test_intervals_do_not_depend_on_order_company_or_undefined_values():
 
 
 @pytest.mark.parametrize(("value", "message"), [(np.inf, "finite"), (70.0, "between 0 and 1")])
-def test_values_out_of_range_are_refused(value, message):
-    for find in (intervals, guaranteed_means):
-        with pytest.raises(ValueError, match=message):
-            find([np.array([0.5, value])], bounded=[True])
+@pytest.mark.parametrize("find", [intervals, guaranteed_means])
+def test_values_out_of_range_are_refused(find, value, message):
+    with pytest.raises(ValueError, match=message):
+        find([np.array([0.5, value])], bounded=[True])

@@ -377,11 +377,12 @@ def test_a_resumed_large_log_is_that_of_a_whole_training(tmp_path, thinned, at):
     np.testing.assert_equal(resumed.rows, whole.rows)
 
 
-def test_small_and_short_trainings_keep_all_epochs():
-    assert pace.epochs_per_entry(400, 1000) == 1
-    assert pace.epochs_per_entry(100_000, 100) == 1
-    assert pace.epochs_per_entry(5000, 1000) == 16
-    assert pace.epochs_per_entry(10**6, 1000) == 8 * 2
+@pytest.mark.parametrize(
+    ("n_cases", "n_epochs", "expected"),
+    [(400, 1000, 1), (100_000, 100, 1), (5000, 1000, 16), (10**6, 1000, 8 * 2)],
+)
+def test_small_and_short_trainings_keep_all_epochs(n_cases, n_epochs, expected):
+    assert pace.epochs_per_entry(n_cases, n_epochs) == expected
 
 
 def test_pictures_take_a_small_share_of_the_time_and_the_last_is_drawn(tmp_path, monkeypatch):
