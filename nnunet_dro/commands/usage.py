@@ -21,7 +21,7 @@ _FOLD = re.compile(r"\d+|all", re.ASCII)  # A fold as nnU-Net's commands take it
 
 #: An option to how words begin that people try in its place, and that no typing error explains.
 _TRIED = {
-    "--by": ("attribute", "center", "centre", "column", "group", "site", "strat"),
+    "--by": ("attribute", "cent", "column", "group", "site", "strata", "stratify", "stratum"),
     "--cases": ("csv", "metadata", "table"),
     "--dataset-json": ("json", "label"),
     "--force": ("overwrite", "replace"),
@@ -29,7 +29,7 @@ _TRIED = {
     "--jobs": ("cpu", "process", "thread"),
     "--overwrite": ("force", "replace"),
     "--patient": ("group", "subject"),
-    "--stratify": ("by", "centre", "center", "column", "strat"),
+    "--stratify": ("by", "cent", "column", "strata", "stratum"),
 }
 
 #: The base of all errors of usage. Typer has them from click or, since version 0.27, from a copy of
