@@ -178,11 +178,8 @@ class Tuner:
         error = self._error
         best = best_trial(study)
         is_best = best is not None and best.number == trial.number
-        self.display.ended(
-            trial,
-            is_best=is_best and error is None,
-            minutes=minutes_of(trial, study.get_trials(deepcopy=False)),
-        )
+        minutes = minutes_of(trial, study.get_trials(deepcopy=False))
+        self.display.ended(trial, is_best=is_best and error is None, minutes=minutes)
 
         if error is None:
             self._n_succeeded += 1

@@ -29,7 +29,6 @@ PLAIN = "plain"
 REPEAT = "repeat"
 REPEAT_OF = "repeat_of"
 
-
 #: The reason of a failed trial that recorded none: its machine no longer responds.
 _SILENT = "no sign of life"
 
