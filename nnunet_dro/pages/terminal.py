@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Column as RichColumn
@@ -83,10 +85,7 @@ class _FittingTable:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        unlimited = options.update(max_width=10_000)
-
-        def width_of(content: RenderableType) -> Measurement:
-            return Measurement.get(console, unlimited, content)
+        width_of = partial(Measurement.get, console, options.update(max_width=10_000))
 
         drawn = self._drawn(without_spare=False, between=" ")
         lacks_spare = width_of(drawn).maximum > options.max_width
@@ -117,12 +116,8 @@ class _FittingTable:
 
     def _has_spare_entries(self) -> bool:
         """Whether anything stands below the entries of a column that can be spared."""
-        for n, column in enumerate(self.table.columns):
-            if not column.spare:
-                continue
-            if any(row[n].below for row in self.table.rows):
-                return True
-        return False
+        spared = [n for n, column in enumerate(self.table.columns) if column.spare]
+        return any(row[n].below for row in self.table.rows for n in spared)
 
     def _drawn(self, *, without_spare: bool, between: str) -> RichTable:
         """The table for rich.
@@ -140,12 +135,10 @@ class _FittingTable:
             show_header=table.has_head,
         )
 
-        shown = []
-        for n, column in enumerate(table.columns):
-            if without_spare and column.spare == "column":
-                continue
-            shown.append(n)
-            _add_column(drawn, column, [row[n] for row in table.rows])
+        left_out = "column" if without_spare else None
+        shown = [n for n, column in enumerate(table.columns) if column.spare != left_out]
+        for n in shown:
+            _add_column(drawn, table.columns[n], [row[n] for row in table.rows])
 
         for place, row in enumerate(table.rows):
             cells = []
@@ -155,7 +148,18 @@ class _FittingTable:
                 cells.append(_cell(row[n], beside, between))
             kind = table.row_kinds[place] if table.row_kinds else ""
             drawn.add_row(*cells, style=_STYLES.get(kind, ""))
+
+        if between == " ":
+            _keep_whole(drawn)
         return drawn
+
+
+def _keep_whole(drawn: RichTable) -> None:
+    """Give each column the width of its longest line, which rich would measure twice."""
+    for column in drawn.columns:
+        contents = [column.header, *column.cells] if drawn.show_header else column.cells
+        lines = [line for content in contents for line in str(content).splitlines()]
+        column.width = max([column.min_width or 0, *map(cell_len, lines)])
 
 
 def _divide(

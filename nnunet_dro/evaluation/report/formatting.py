@@ -44,8 +44,9 @@ def metrics_of(table: pd.DataFrame, scores: pd.DataFrame | None = None) -> list[
 
 
 def records(table: pd.DataFrame) -> list[Any]:
-    """The rows as dictionaries: those of `DataFrame.to_dict`, in a tenth of its time."""
-    return [dict(zip(table.columns, row, strict=True)) for row in table.to_numpy(dtype=object)]
+    """The rows as dictionaries: those of `DataFrame.to_dict`, in a fraction of its time."""
+    columns = list(table.columns)
+    return [dict(zip(columns, row, strict=True)) for row in table.to_numpy(object).tolist()]
 
 
 def rows_by_metric(table: pd.DataFrame) -> dict[str, Sequence[Record]]:
@@ -76,16 +77,12 @@ def scaled(value: float, metric: Metric) -> float:
 
 def unit_sign(metric: Metric) -> str:
     """The unit of shown values: ``%``, ``mm``, ``ml`` or ``px``."""
-    if metric.unit == "fraction":
-        return "%"
-    return metric.unit
+    return "%" if metric.unit == "fraction" else metric.unit
 
 
 def difference_unit(metric: Metric) -> str:
     """The unit of differences of shown values: ``points`` (percentage points), ``mm`` or ``px``."""
-    if metric.unit == "fraction":
-        return "points"
-    return metric.unit
+    return "points" if metric.unit == "fraction" else metric.unit
 
 
 def column_kind(metric: Metric, *, otherwise: str = "number") -> str:
