@@ -30,6 +30,7 @@ CONVERGENCE = [
     "-nuclei",
     "-nuclei-wrong",
     "-nuclei-eroded",
+    "-nuclei-eroded-many",
     "-nuclei-right",
     "-hc18",
     "-isic",

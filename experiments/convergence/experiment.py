@@ -22,7 +22,7 @@ from experiments.convergence.questions import (
     phantoms,
     tail,
 )
-from experiments.convergence.spoilt_nuclei import A_LITTLE, NONE, wrong_nuclei
+from experiments.convergence.spoilt_nuclei import A_LITTLE, MORE, NONE, wrong_nuclei
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
@@ -53,6 +53,7 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei": nuclei,
     "-nuclei-wrong": wrong_nuclei,
     "-nuclei-eroded": partial(wrong_nuclei, spoiling=A_LITTLE, words="eroded labels"),
+    "-nuclei-eroded-many": partial(wrong_nuclei, spoiling=MORE, words="more eroded labels"),
     "-nuclei-right": partial(wrong_nuclei, spoiling=NONE, words="the same images, right labels"),
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
@@ -71,6 +72,7 @@ REAL = {
     "-nuclei-fresh": "The dataset of nuclei",
     "-nuclei-wrong": "The dataset of nuclei",
     "-nuclei-eroded": "The dataset of nuclei",
+    "-nuclei-eroded-many": "The dataset of nuclei",
     "-nuclei-right": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
@@ -93,6 +95,7 @@ SECTIONS = {
     "-slices-fresh": "convergence-slices",
     "-nuclei-fresh": "convergence-nuclei",
     "-nuclei-eroded": "convergence-nuclei-wrong",
+    "-nuclei-eroded-many": "convergence-nuclei-wrong",
     "-nuclei-right": "convergence-nuclei-wrong",
     "-isic-fresh": "convergence-isic",
 }
