@@ -200,6 +200,7 @@ def _new(record: Record) -> Cell:
 def _newly_failing(comparison: Comparison) -> Callable[[Record], str]:
     """The function of a row that names the cases or patients that fail with the method only."""
     failures = comparison.failures
-    by_place = failures[failures["change"] == NEW_FAILURE].groupby(list(_PLACE), sort=False)
-    names = {place: name_some(new[_unit(comparison)].tolist()) for place, new in by_place}
+    new = failures[failures["change"] == NEW_FAILURE]
+    cases = new.groupby(list(_PLACE), sort=False)[_unit(comparison)].agg(list)
+    names = {place: name_some(cases_there) for place, cases_there in cases.items()}
     return lambda record: names.get(tuple(record[column] for column in _PLACE), "")
