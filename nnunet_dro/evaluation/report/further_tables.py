@@ -180,8 +180,7 @@ def difference_table(rows: pd.DataFrame, metric: Metric, statistics: Sequence[st
 
     columns = [
         *_name_columns(attribute),
-        # How many patients there are stands with the strata.
-        (Column("n"), lambda row: n_cell(row, fmt.counted_as_worst(row), with_patients=False)),
+        (Column("n"), lambda row: n_cell(row, fmt.counted_as_worst(row))),
     ]
     for statistic in statistics:
         columns += _value_columns(
@@ -238,7 +237,7 @@ def _test_columns(records: Sequence[Record], metric: Metric) -> Iterator[tuple[C
     """What tells a difference of the mean from chance."""
     if any(not math.isnan(fmt.estimate(row, "typical_difference")[0]) for row in records):
         yield (
-            Column("Typical case", hint=TYPICAL, spare="column"),
+            Column(f"Typical {unit_of_rows(records)}", hint=TYPICAL, spare="column"),
             partial(estimate_cell, "typical_difference", metric, signed=True),
         )
 

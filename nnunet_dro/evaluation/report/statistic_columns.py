@@ -26,7 +26,7 @@ SPREAD_SHADES = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 FEW = "†"
 LEFT_OUT = "‡"
 FOOTNOTES = {
-    FEW: "Too few cases for this statistic: it rests on the best or worst ones.",
+    FEW: "Too few values for this statistic: it rests on the best or worst ones.",
     LEFT_OUT: "Without missed or invented labels that have no value.",
 }
 
@@ -138,7 +138,7 @@ def _marks(record: Record, statistic: str) -> dict[str, str]:
     marks = {}
     n_values = n_units(record)
     if n_values > 0 and not enough_cases(statistic, n_values):
-        marks[FEW] = "too few cases for this statistic"
+        marks[FEW] = "too few values for this statistic"
     n_left_out = whole(record, "n_left_out")
     if n_left_out:
         marks[LEFT_OUT] = f"without {n_left_out} cases in which the label was missed or invented"

@@ -215,13 +215,13 @@ def estimate_cell(column: str, metric: Metric, record: Record, *, signed: bool =
     return Cell(fmt.number(value, metric, signed=signed), tuple(filter(None, [ends])))
 
 
-def n_cell(record: Record, *remarks: str, with_patients: bool = True) -> Cell:
+def n_cell(record: Record, *remarks: str) -> Cell:
     """The number of cases, and what there is to say of it."""
     n_patients = whole(record, "n_patients")
     n_undefined = whole(record, "n_undefined")
 
     below = []
-    if n_patients and with_patients:
+    if n_patients:
         below.append(count(n_patients, "patient"))
     if n_undefined:
         below.append(f"{n_undefined} undef.")

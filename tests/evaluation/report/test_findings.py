@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from nnunet_dro.evaluation.report.documents import comparison_markdown
 from nnunet_dro.evaluation.report.findings import (
     WorstStratum,
     all_notes,
@@ -265,6 +266,9 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
     patients = verdict.findings[0]
     assert "Of 7 patients 21 gain" in patients.text
     assert patients.caption == "Dice, mean, 7 patients"
+    report = comparison_markdown(of_patients)
+    assert "| A | 21 (7 patients) |" in report
+    assert "| Typical patient |" in report
 
     evaluation = evaluation_of(before, strata)
     evaluation.strata.insert(5, "n_patients", 20)
