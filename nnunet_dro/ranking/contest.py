@@ -157,10 +157,9 @@ class Contest:
         """Number of patients, or of cases where each is another patient's."""
         return self.scores.shape[2]
 
-    @property
-    def n_valued(self) -> int:
-        """Number of those in which some team has a value in some task."""
-        return int((~np.isnan(self.scores)).any(axis=(0, 1)).sum())
+    def n_valued(self, tasks: Sequence[int] | slice = slice(None)) -> int:
+        """Number of those in which some team has a value in some of the tasks; default: all."""
+        return int((~np.isnan(self.scores[tasks])).any(axis=(0, 1)).sum())
 
     @cached_property
     def defined(self) -> BoolArray:

@@ -59,17 +59,6 @@ class Entries:
             for attribute, strata in self.strata.items()
         }
 
-    @property
-    def n_valued(self) -> dict[tuple[str, str], int]:
-        """Attribute and stratum to the number of patients, or cases, in which a team has a value.
-
-        `ALL` and `ALL` stand for all of them.
-        """
-        parts = {(ALL, ALL): np.ones(len(self.cases), dtype=np.bool_)}
-        for attribute, strata in self.strata.items():
-            parts |= {(attribute, stratum): inside for stratum, inside in strata}
-        return {part: self.contest_of(inside).n_valued for part, inside in parts.items()}
-
     @cached_property
     def contest(self) -> Contest:
         """The contest of all cases."""

@@ -21,6 +21,7 @@ from nnunet_dro.evaluation.report.formatting import (
 )
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.files.json_file import json_records, json_text
+from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import SortableColumn, SortableTable, page
 from nnunet_dro.ranking import tables
@@ -146,10 +147,10 @@ def _tests(ranking: Ranking) -> Iterator[Block]:
 
 
 def _attribute(ranking: Ranking, attribute: str, place: int) -> Iterator[Block]:
-    stops = [Stop("all cases", f"n = {ranking.n_cases:,}", ranking.overall().tolist())]
+    stops = [Stop("all cases", count(ranking.n_cases, "case"), ranking.overall().tolist())]
     for stratum, n in ranking.strata[attribute].items():
         ranks = ranking.overall(kind="stratum", attribute=attribute, stratum=stratum)
-        stops.append(Stop(stratum_title(attribute, stratum), f"n = {n:,}", ranks.tolist()))
+        stops.append(Stop(stratum_title(attribute, stratum), count(n, "case"), ranks.tolist()))
 
     worst = ranking.overall(kind="worst", attribute=attribute)
     stops.append(Stop("worst stratum", "", worst.tolist()))

@@ -57,7 +57,9 @@ class Ranking:
     strata: Mapping[str, Mapping[str, int]]  # attribute to its strata and their numbers of cases
     n_cases: int
     n_units: int  # number of patients; as many as cases where each is another patient's
-    n_valued: Mapping[tuple[str, str], int]  # as `Entries` has it
+    #: Attribute and stratum to the number of patients, or cases, in which a team has a value; `ALL`
+    #: and `ALL` stand for all of them.
+    n_valued: Mapping[tuple[str, str], int]
     #: A row per kind, attribute, stratum, scheme, task and team, with `RANK_COLUMNS`. ``all``:
     #: every case; ``stratum``: its cases; ``worst``: each team's worst stratum of the attribute,
     #: task by task; ``without``: all cases but those of the stratum. Where metric and label are
@@ -193,7 +195,11 @@ def rank_evaluations(
         strata=entries.n_cases,
         n_cases=len(entries.cases),
         n_units=entries.contest.n_units,
-        n_valued=entries.n_valued,
+        n_valued={
+            (part.attribute, part.stratum): part.n_valued
+            for _, part in rankings
+            if part.kind in ("all", "stratum")
+        },
         ranks=rank_table(entries, rankings, order),
         agreement=agreement_table(entries, rankings, full),
         bootstrap=bootstrap_table(entries, samples, full, order),
@@ -244,7 +250,7 @@ def _about(
 
 def _rankings(entries: Entries) -> dict[tuple[RankingScheme, Part], FloatArray]:
     """The scores of every ranking, shape (n_tasks, n_teams)."""
-    everything = Part("all", n=len(entries.cases))
+    everything = Part("all", n=len(entries.cases), n_valued=entries.contest.n_valued())
     rankings = {}
     for scheme in RankingScheme:
         rankings[scheme, everything] = task_scores(entries.contest, scheme)[0]
@@ -263,11 +269,18 @@ def _rankings_by(
     """The scores in each stratum, in each team's worst stratum, and without each stratum."""
 
     def scores_of(kind: str, stratum: str, inside: BoolArray) -> tuple[Part, FloatArray]:
-        part = Part(kind, attribute, stratum, n=int(inside.sum()))
-        return part, task_scores(entries.contest_of(inside), scheme)[0]
+        contest = entries.contest_of(inside)
+        part = Part(kind, attribute, stratum, n=int(inside.sum()), n_valued=contest.n_valued())
+        return part, task_scores(contest, scheme)[0]
 
     rankings = dict(scores_of("stratum", stratum, inside) for stratum, inside in strata)
-    worst = Part("worst", attribute, "", n=len(entries.cases))
+    worst = Part(
+        "worst",
+        attribute,
+        "",
+        n=len(entries.cases),
+        n_valued=entries.contest.n_valued(),
+    )
     rankings[worst] = worst_scores(np.stack(list(rankings.values())))
     if len(strata) > 1:
         rankings |= dict(scores_of("without", stratum, ~inside) for stratum, inside in strata)

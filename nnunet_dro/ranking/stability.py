@@ -14,7 +14,6 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.choices import RankingScheme
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.ranking.contest import Task
 from nnunet_dro.ranking.from_evaluations import Entries
 from nnunet_dro.ranking.ranks import (
     OVERALL,
@@ -33,6 +32,7 @@ STABILITY_COLUMNS = (
     "metric",
     "label",
     "n",
+    "n_valued",
     "kendall_tau",
     "kendall_tau_low",
     "kendall_tau_high",
@@ -54,25 +54,26 @@ class Part(NamedTuple):
     metric: str = OVERALL
     label: str = OVERALL
     n: int = 0  # number of cases
+    n_valued: int = 0  # number of patients, or cases, in which some team has a value
 
 
 def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[Part, FloatArray]:
     """The ranks (..., n_teams) by each metric, label and task, from `task_scores`."""
     return {
         part: overall_ranks(scores[..., places, :], entries.weights[places])
-        for part, places in _parts_of_tasks(entries.tasks, len(entries.cases)).items()
+        for part, places in _parts_of_tasks(entries).items()
     }
 
 
-def _parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]]:
+def _parts_of_tasks(entries: Entries) -> dict[Part, list[int]]:
     """The metrics, the labels and the tasks, where there are several of each, with their tasks."""
     metrics: dict[Part, list[int]] = defaultdict(list)
     labels: dict[Part, list[int]] = defaultdict(list)
     both: dict[Part, list[int]] = {}
-    for place, task in enumerate(tasks):
-        metrics[Part("metric", metric=task.metric, n=n_cases)].append(place)
-        labels[Part("label", label=task.label, n=n_cases)].append(place)
-        both[Part("task", metric=task.metric, label=task.label, n=n_cases)] = [place]
+    for place, task in enumerate(entries.tasks):
+        metrics[Part("metric", metric=task.metric)].append(place)
+        labels[Part("label", label=task.label)].append(place)
+        both[Part("task", metric=task.metric, label=task.label)] = [place]
 
     parts: dict[Part, list[int]] = {}
     if len(metrics) > 1:
@@ -81,7 +82,10 @@ def _parts_of_tasks(tasks: Sequence[Task], n_cases: int) -> dict[Part, list[int]
         parts |= labels
     if len(metrics) > 1 and len(labels) > 1:
         parts |= both
-    return parts
+    return {
+        part._replace(n=len(entries.cases), n_valued=entries.contest.n_valued(places)): places
+        for part, places in parts.items()
+    }
 
 
 def consensus_shares(task_ranks: FloatArray, weights: FloatArray) -> FloatArray:
@@ -119,7 +123,13 @@ def stability_of_strata(
         for stratum, inside in strata:
             contest = entries.contest_of(inside)
             counts = draw_units(contest.n_units, n_samples, rng)
-            part = Part("stratum", attribute, stratum, n=int(inside.sum()))
+            part = Part(
+                "stratum",
+                attribute,
+                stratum,
+                n=int(inside.sum()),
+                n_valued=contest.n_valued(),
+            )
             (ranks,) = overall_ranks(task_scores(contest, scheme), contest.weights)
             sampled = task_scores(contest, scheme, counts)
             result[part] = (ranks, stability(ranks, overall_ranks(sampled, contest.weights)))

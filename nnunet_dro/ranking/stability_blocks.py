@@ -32,9 +32,9 @@ def stability(ranking: Ranking) -> Iterator[Block]:
 
     yield Heading("Stability", anchor="stability", short="Stability")
     yield Prose(
-        "How often each team has each rank when the cases are drawn again, with replacement: the "
-        "area of a blob is the share of the samples. The line spans 95 % of them, the cross is the "
-        "median."
+        f"How often each team has each rank when the {say('units', ranking)} are drawn again, with "
+        "replacement: the area of a blob is the share of the samples. The line spans 95 % of them, "
+        "the cross is the median."
     )
     columns = [f"share_{place + 1}" for place in range(len(ranking.teams))]
     ends = (samples["rank_low"], samples["rank_median"], samples["rank_high"])
@@ -131,7 +131,7 @@ def parts_table(ranking: Ranking) -> Table:
     columns: list[ColumnOf] = [
         (Column("By", "name"), lambda rows: _part_title(rows.iloc[0])),
         (Column("Part", "name"), lambda rows: _part_name(rows.iloc[0], ranking)),
-        (Column("Cases"), lambda rows: f"{int(rows['n'].iloc[0]):,}"),
+        (Column(say("with_a_value", ranking)), lambda rows: f"{int(rows['n_valued'].iloc[0]):,}"),
         (Column("First", "text"), lambda rows: first_cell(rows["rank"])),
         (Column("First in"), how_often),
         (Column("Kendall’s tau"), lambda rows: _tau(rows.iloc[0])),
@@ -146,7 +146,8 @@ def parts_table(ranking: Ranking) -> Table:
 
 def _notes_on_parts(ranking: Ranking) -> Iterator[str]:
     yield (
-        "First in: the share of the bootstrap samples of these cases in which the team has rank 1."
+        f"First in: the share of the bootstrap samples of these {say('units', ranking)} in which "
+        "the team has rank 1."
     )
     small = [
         stratum_title(attribute, name)

@@ -239,6 +239,23 @@ def test_cases_and_samples_without_a_value_are_not_counted():
     assert "Samples of fewer than 10 cases with a value say little" in text
 
 
+@pytest.mark.parametrize(("patient", "n", "title"), [(None, 2, "Cases"), ("who", 1, "Patients")])
+def test_stability_counts_what_has_a_value(patient, n, title):
+    evaluation = evaluation_of(
+        "a",
+        {"dice": {"tumour": [*[np.nan] * 10, 0.9, 0.8], "liver": [0.9] * 12}},
+        missed=range(10),
+        absent=range(10),
+        columns={"who": [*"abcdefghijkk"]},
+        patient=patient,
+    )
+    ranking = rank_evaluations(dict.fromkeys("ab", evaluation), n_resamples=20)
+
+    n_valued = dict(zip(ranking.parts["label"], ranking.parts["n_valued"], strict=True))
+    assert n_valued == {"tumour": n, "liver": 10 + n}
+    assert f"{title} with a value</th>" in ranking_files(ranking)["report.html"]
+
+
 @pytest.mark.parametrize("aggregate_only", [False, True])
 def test_the_page_opens_without_errors_and_requests(open_page, aggregate_only):
     ranking = rank_evaluations(
