@@ -9,6 +9,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnunet_dro.naming import count
+
 #: Percentiles of the intensities.
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 #: Details of an image are what a Gaussian of so many pixels smooths away, and the one before does
@@ -242,18 +244,18 @@ def kinds_in_words(kinds: ArrayLike, noun: str) -> str:
 
     Args:
         kinds: Those of each image, in the order of `KINDS`, shape (n, 2).
-        noun: What is counted, as "cases".
+        noun: What is counted, as "case".
 
     Returns:
-        Such as "2 by intensities (45, 5 cases), 1 by details (50 cases)".
+        Such as "2 by intensities (45 cases, 5), 1 by details (50 cases)".
     """
     said = []
     for column, numbers in zip(np.asarray(kinds).T, KINDS.values(), strict=True):
         sizes = np.bincount(column)
-        listed = [str(size) for size in sizes[:_N_SAID]]
+        listed = [count(int(sizes[0]), noun), *map(str, sizes[1:_N_SAID])]
         if len(sizes) > _N_SAID:
             listed.append("...")
-        said.append(f"{len(sizes)} by {numbers} ({', '.join(listed)} {noun})")
+        said.append(f"{len(sizes)} by {numbers} ({', '.join(listed)})")
     return ", ".join(said)
 
 

@@ -113,9 +113,10 @@ def test_parts_are_those_of_all_channels():
 def test_kinds_are_said_with_the_largest_sizes():
     by_details = np.repeat(np.arange(8), [13, 1, 1, 1, 1, 1, 1, 1])
     by_intensities = np.repeat([0, 1], [15, 5])
-    said = kinds_in_words(np.stack([by_intensities, by_details], axis=1), "cases")
+    said = kinds_in_words(np.stack([by_intensities, by_details], axis=1), "case")
 
-    assert said == "2 by intensities (15, 5 cases), 8 by details (13, 1, 1, 1, 1, 1, ... cases)"
+    assert said == "2 by intensities (15 cases, 5), 8 by details (13 cases, 1, 1, 1, 1, 1, ...)"
+    assert kinds_in_words([[0, 0]], "case") == "1 by intensities (1 case), 1 by details (1 case)"
 
 
 def two_scanners(n_rare, n_common, *, seed=0):

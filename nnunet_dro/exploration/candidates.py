@@ -18,7 +18,7 @@ from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration import rank_sums
 from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.search import Attribute, Combination, Limits, Search
-from nnunet_dro.naming import group_name
+from nnunet_dro.naming import count, group_name
 
 #: A combination is carried over if its z in the half that was searched is at most this: one-sided
 #: 5 %.
@@ -108,7 +108,7 @@ def search_and_test(
                 f"leave a combination with at least {limits.min_cases} cases, and as many "
                 "beside it, in each half"
             ),
-            got=f"none among {len(patients)} cases",
+            got=f"none among {count(len(patients), 'case')}",
             cure="Give a smaller number, more cases, or attributes with fewer strata.",
         )
 

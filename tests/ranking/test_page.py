@@ -235,7 +235,7 @@ def test_cases_and_samples_without_a_value_are_not_counted():
     text = ranking_files(ranking)["report.md"]
 
     assert ranking.n_valued == {("all", "all"): 2, ("centre", "A"): 2, ("centre", "B"): 0}
-    assert "Of 17 bootstrap samples (3 others have no value), rank 1 goes to a" in text
+    assert "Of 17 bootstrap samples (3 others without a value), rank 1 goes to a" in text
     assert "Samples of fewer than 10 cases with a value say little" in text
 
 

@@ -30,7 +30,7 @@ from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.statistics.columns import unit_of
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import written
+from nnunet_dro.naming import count, written
 from nnunet_dro.pages.document import Column, Table
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape, markdown
@@ -128,6 +128,7 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         "about": evaluation.about,
         "options": options,
         "inputs": evaluation.about.get("inputs", {}),
+        "count": count,
         "one": cases_and_patients.assign(share=shares),
         "n_cases": int(cases_and_patients["cases"].iloc[0]),
         "n_patients": n_patients,

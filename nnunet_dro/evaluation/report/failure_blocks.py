@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.report.strata_tables import counted
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.failures import Failure
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.pages.document import Cell, Column, Prose, Table
 
 #: The most rows of the table; comparison.csv has all.
@@ -187,7 +187,7 @@ def _notes(
     else:
         yield f"n: {units} that count; failures are those in all trainings together."
     if n_rows > most_rows:
-        yield f"comparison.csv has the other {n_rows - most_rows:,} rows with a failure."
+        yield f"comparison.csv has {count(n_rows - most_rows, 'other row')} with a failure."
 
 
 def _new(record: Record) -> Cell:

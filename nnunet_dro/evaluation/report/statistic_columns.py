@@ -12,6 +12,7 @@ from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.columns import STATISTICS, enough_cases, n_units, whole
+from nnunet_dro.naming import count
 from nnunet_dro.pages.document import Cell, Column
 
 #: Shades of the strata table: 0 (none) to this.
@@ -141,7 +142,9 @@ def _marks(record: Record, statistic: str) -> dict[str, str]:
         marks[FEW] = "too few values for this statistic"
     n_left_out = whole(record, "n_left_out")
     if n_left_out:
-        marks[LEFT_OUT] = f"without {n_left_out} cases in which the label was missed or invented"
+        marks[LEFT_OUT] = (
+            f"without {count(n_left_out, 'case')} in which the label was missed or invented"
+        )
     return marks
 
 

@@ -162,7 +162,7 @@ def _advice(images: RareImages) -> list[Prose]:
             )
         ]
 
-    told = f"Kinds of images: {kinds_in_words(kinds, 'images')}."
+    told = f"Kinds of images: {kinds_in_words(kinds, 'image')}."
     if not is_of_rare_kind(kinds).any():
         none = (
             f"No rare kind has {LEAST_CASES_OF_A_KIND} images or more, so that a training draws "

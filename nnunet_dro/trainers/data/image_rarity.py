@@ -20,6 +20,7 @@ from nnunet_dro.fingerprints import (
     parts,
     rarity_of_images,
 )
+from nnunet_dro.naming import name_some
 from nnunet_dro.sampling import draws_of_kinds, expected_draws
 from nnunet_dro.sampling.cap import is_of_rare_kind
 from nnunet_dro.trainers.data.case_cache import CaseCache, reading, training_dataset
@@ -138,15 +139,13 @@ def _times_as_often(draws: NDArray[np.float64], batch_size: int | None) -> NDArr
 
 def _rare_kinds(table: pd.DataFrame) -> str:
     """One line for the log on the kinds of images, and the cases of rare kinds."""
-    told = f"Kinds of images: {kinds_in_words(table[list(KINDS)], 'cases')}"
+    told = f"Kinds of images: {kinds_in_words(table[list(KINDS)], 'case')}"
     more = table[table["times_as_often"] > 1].sort_values("rarity", ascending=False, kind="stable")
     if more.empty:
         return f"{told}. No case is drawn more often for its image"
 
-    names = [f"{row.case} ({row.times_as_often:.1f}x)" for row in more.head(_N_NAMED).itertuples()]
-    if len(more) > _N_NAMED:
-        names.append(f"{len(more) - _N_NAMED} others")
-    return f"{told}. Cases of rare kinds are drawn more often: {', '.join(names)}"
+    names = [f"{row.case} ({row.times_as_often:.1f}x)" for row in more.itertuples()]
+    return f"{told}. Cases of rare kinds are drawn more often: {name_some(names, at_most=_N_NAMED)}"
 
 
 def _fingerprint_of_case(dataset: Any, case: str, folder: Path) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 
 Report = Callable[[str], None]
 
@@ -148,8 +148,8 @@ def subvolumes_of(
     never = ""
     if without:
         never = (
-            f" {len(without)} of {len(cases)} cases have no annotated voxel and will never be "
-            f"drawn: {name_some(without)}."
+            f" Never drawn, for want of annotated voxels: {len(without)} of "
+            f"{count(len(cases), 'case')} ({name_some(without)})."
         )
     report(
         f"Sub-volumes: {np.count_nonzero(allowed)} of {allowed.size} have annotated voxels and are "

@@ -18,7 +18,7 @@ from torch import distributed as dist
 
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.case_groups import table_column
@@ -156,7 +156,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
         trusted = sorted(self.weights_log.trusted)
         n_cases = len(self.weights_log.cases)
         self.print_to_log_file(
-            f"Learning to reweight: {len(trusted)} of {n_cases} training cases are trusted: "
+            f"Learning to reweight with {count(len(trusted), 'trusted case')} of {n_cases}: "
             f"{name_some(trusted)}"
         )
 

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nnunet_dro.losses import ImportanceWeights
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
 from nnunet_dro.trainers.data.subvolumes import Subvolumes
@@ -223,7 +223,7 @@ class HardnessLog(CaseLog):
         iterations_of_a_pass = len(table) * self._n_steps / n_draws
         if age <= _OLD_IN_PASSES * iterations_of_a_pass:
             return []
-        return [f"oldest loss {table.cases[oldest]} ({age} iterations)"]
+        return [f"oldest loss {table.cases[oldest]} ({count(age, 'iteration')})"]
 
     def _outliers(self) -> list[str]:
         """The items that the rule sets aside, if there are any."""

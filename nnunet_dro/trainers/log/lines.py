@@ -8,6 +8,7 @@ import numpy as np
 
 from nnunet_dro import __version__
 from nnunet_dro.losses import ImportanceWeights
+from nnunet_dro.naming import count
 from nnunet_dro.sampling import UNIFORM, ByWeight, EarnedBall, Hardest, HardnessTable, Rule
 from nnunet_dro.sampling.learning import learnt
 from nnunet_dro.trainers.options import TrainerOptions
@@ -108,7 +109,7 @@ def line_of_start(
     uniformly: bool,
 ) -> str:
     """How cases, or sub-volumes, are drawn."""
-    cases = f"{len(table)} {items} ({table.n_unseen} never seen)"
+    cases = f"{count(len(table), items.removesuffix('s'))} ({table.n_unseen} never seen)"
     if uniformly:
         return f"Cases are drawn uniformly: {cases}"
 

@@ -63,7 +63,7 @@ def test_the_images_of_a_rare_scanner_are_named_with_a_picture(dataset):
     lines = result.stdout.splitlines()
     assert lines[-1] == str(dataset / "plans_2d_rarity.png")
     assert "-tr nnUNetTrainerDRO" in result.stdout
-    assert "Kinds of images: 2 by intensities (25, 5 images), " in result.stdout
+    assert "Kinds of images: 2 by intensities (25 images, 5), " in result.stdout
     assert "Looking at the images of 30 of 30" in result.stderr
 
     table = pd.read_csv(dataset / "plans_2d_rarity.csv")

@@ -93,7 +93,7 @@ def test_a_table_has_every_case_those_of_rare_kinds_first(trainer, tmp_path):
     assert draws["case_45"] / draws["case_00"] == pytest.approx(1.5, rel=1e-3)
     named = ", ".join(f"{case} (1.4x)" for case in table["case"][:N_RARE])
     assert trainer.lines[-1] == (
-        f"Kinds of images: 2 by intensities (45, 5 cases), 1 by details (50 cases). Cases of rare kinds are drawn more often: {named}"
+        f"Kinds of images: 2 by intensities (45 cases, 5), 1 by details (50 cases). Cases of rare kinds are drawn more often: {named}"
     )
 
 

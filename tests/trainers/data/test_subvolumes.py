@@ -192,7 +192,7 @@ def test_cells_and_cases_without_annotated_voxels_are_no_items():
     assert subvolumes.names == ["a@0,0,0", "c@0,0,0"]
     assert [subvolumes.cases[i] for i in subvolumes.case_of] == ["a", "c"]
     assert len(lines) == 1
-    assert "2 of 4 cases have no annotated voxel and will never be drawn: b, d." in lines[0]
+    assert "Never drawn, for want of annotated voxels: 2 of 4 cases (b, d)." in lines[0]
 
     lines.clear()
     subvolumes = subvolumes_of(loader_of({"a": [], "b": []}), (2, 1, 1), report=lines.append)

@@ -233,7 +233,7 @@ def test_the_weights_are_written_and_go_on_after_a_restart(make_trainer):
 
     trainer.save_checkpoint(str(folder / "checkpoint_latest.pth"))
 
-    assert "2 of 8 training cases are trusted: case_01, case_04" in log_of(trainer)
+    assert "with 2 trusted cases of 8: case_01, case_04" in log_of(trainer)
     assert "Weights: 2 of 2 iterations made a step" in log_of(trainer)
 
     rows = pd.read_csv(folder / "weights.csv")
