@@ -136,7 +136,8 @@ def line_of_start(
 def line_of_end(table: HardnessTable) -> str | None:
     """Why the hardest have earned no draws, if so: too short a training, or what they are.
 
-    Only cases of which next to nothing is found are named, see `learnt`.
+    Only cases that are not learnt are named. Their losses have a cross-entropy, so that they do not
+    say how much is found.
     """
     losses = table.losses
     is_seen = not table.n_unseen and not np.isnan(losses).any()
@@ -147,9 +148,10 @@ def line_of_end(table: HardnessTable) -> str | None:
     is_not_learnt = learnt(losses, median=median) == 0
     if is_not_learnt.all():
         return (
-            "In the end no case was drawn more often for being hard, because next to nothing is "
-            f"found of most cases: their median loss is {median:.2f}, and about -1 where all is "
-            "found. The training was too short to tell which cases are hard: train for longer."
+            "In the end no case was drawn more often for being hard, because the losses cannot "
+            f"tell yet which cases are hard: their median is {median:.2f}. It is 0 or more where "
+            "next to nothing is found, or the network is still unsure of what it finds, and about "
+            "-1 where all is found. The training was too short: train for longer."
         )
     if not is_not_learnt.any():
         return None
@@ -157,10 +159,10 @@ def line_of_end(table: HardnessTable) -> str | None:
     hardest = [i for i in np.argsort(-losses) if is_not_learnt[i]]
     names = ", ".join(f"{table.cases[i]} (loss {losses[i]:.2f})" for i in hardest[:_N_NAMED])
     return (
-        "In the end no case was drawn more often for being hard, because next to nothing is found "
-        f"of the hardest ones: {names}. They may be too small or faint to be learnt, or wrongly "
-        "labelled: look at them with `nnunet-dro suspects`. If they are neither, "
-        "nnUNetTrainerDRO_share0.5 draws them more often all the same."
+        "In the end no case was drawn more often for being hard, because the losses of the hardest "
+        f"ones are as high as where next to nothing is found: {names}. They may be too small or "
+        "faint to be learnt, or wrongly labelled: look at them with `nnunet-dro suspects`. If they "
+        "are neither, nnUNetTrainerDRO_share0.5 draws them more often all the same."
     )
 
 
