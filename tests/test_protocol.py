@@ -5,6 +5,7 @@ import inspect
 import json
 from copy import copy
 from dataclasses import replace
+from shutil import copytree
 
 import pytest
 
@@ -316,6 +317,16 @@ def test_a_protocol_whose_options_this_version_lacks_is_refused(tmp_path):
         "must be as it was written",
         "others or not all: speed",
     )
+
+
+def test_an_error_whose_cure_is_locked_says_so(study, tmp_path):
+    copytree(study, tmp_path / "study")
+    next((tmp_path / "study" / "prediction").iterdir()).unlink()
+
+    result = done(locked_evaluate(tmp_path / "study", "out"), 2)
+
+    words = "The protocol locks --missing: to change that, write another one."
+    assert words in " ".join(result.stderr.split())
 
 
 def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):

@@ -15,7 +15,7 @@ import typer
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.commands.completion import complete_column
-from nnunet_dro.commands.usage import Command
+from nnunet_dro.commands.usage import LOCKED, Command
 from nnunet_dro.evaluation.comparing.options import SECTIONS
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Declared, declared
 from nnunet_dro.nnunet.command import Device
@@ -193,8 +193,8 @@ def show(table: Any, page: Path) -> None:
 #: what is evaluated.
 REFUSED = ("require_file", "by")
 
-#: Where the context of a command has the options that its protocol locks.
-_LOCKED = "nnunet_dro.locked"
+#: Where the context of a command has them until they are checked.
+_UNCHECKED = "nnunet_dro.unchecked"
 
 #: Sources of a parameter that a user has set, by their names in click.
 _SET_BY_USER = ("COMMANDLINE", "ENVIRONMENT")
@@ -209,7 +209,7 @@ def _take_defaults(ctx: typer.Context, path: Path | None) -> Path | None:
     command = str(ctx.info_name)
     flags = declared(SECTIONS[command])
     locked = read_protocol(path).sections[command]
-    ctx.meta[_LOCKED] = locked
+    ctx.meta[_UNCHECKED] = locked
     defaults = {}
     for name, value in locked.items():
         if value is None:
@@ -238,8 +238,9 @@ class LockedCommand(Command):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, then refuse options that differ from the protocol."""
         rest = super().parse_args(ctx, args)
-        if _LOCKED in ctx.meta:
-            _check_locked(ctx, ctx.meta[_LOCKED])
+        if _UNCHECKED in ctx.meta:
+            _check_locked(ctx, ctx.meta[_UNCHECKED])
+            ctx.meta[LOCKED] = ctx.meta[_UNCHECKED]
         return rest
 
 

@@ -7,7 +7,7 @@ error is one line.
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+
+#: Where the context of a command has the options that its protocol locks, once they are checked.
+LOCKED = "nnunet_dro.locked"
 
 _FOLD = re.compile(r"\d+|all", re.ASCII)  # A fold as nnU-Net's commands take it.
 
@@ -85,7 +88,7 @@ class Commands(TyperGroup):
             raise
         except (ValueError, OSError, EOFError) as error:
             command = self.get_command(ctx, str(ctx.invoked_subcommand))
-            stop(with_flags(str(error), command), BAD_INPUT)
+            stop(with_flags(str(error), command, ctx.meta.get(LOCKED, ())), BAD_INPUT)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands in groups, each with its whole first sentence."""
@@ -161,8 +164,11 @@ def _write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str]]]) -
             formatter.write_dl(rows_of_panel)
 
 
-def with_flags(message: str, command: Any) -> str:
-    """A message with the options as they are typed: ``--by`` for the parameter `by`."""
+def with_flags(message: str, command: Any, locked: Collection[str] = ()) -> str:
+    """A message with the options as they are typed: ``--by`` for the parameter `by`.
+
+    At its end it says which of them are among the ``locked`` ones: its cure may be to change them.
+    """
     flags: dict[str, str] = {}
     for parameter in _parameters_of(command):
         if parameter.param_type_name == "option":
@@ -176,7 +182,11 @@ def with_flags(message: str, command: Any) -> str:
         return f"`{flags.get(name, name)}`"
 
     # Columns of a case table may have such names, too.
-    return re.sub(r"(?<!column )`(\w+)`", typed, message)
+    message = re.sub(r"(?<!column )`(\w+)`", typed, message)
+    fixed = [flags[name] for name in locked if name in flags and flags[name] in message]
+    if fixed:
+        message += f" The protocol locks {', '.join(fixed)}: to change that, write another one."
+    return message
 
 
 def _parameters_of(command: Any) -> list[Any]:
