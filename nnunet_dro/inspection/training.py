@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.stratifying.parts import absent_column
 from nnunet_dro.files import case_table
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 from nnunet_dro.nnunet.folders import (
     CHECKPOINT,
     DATASET_JSON,
@@ -143,12 +143,12 @@ def read_strata(
         return pd.DataFrame(index=pd.Index(cases, name="case")), ""
 
     rows = case_table.read_cases_of(path, cases).set_index("case")
+    by = list(spelt_like(dict.fromkeys(by), list(rows)))
     unknown = [column for column in by if column not in rows]
     if unknown:
         raise absent_column(unknown[0], case_table.attributes_of(rows))
     # A column that says who is in training divides all cases, but not those of the training.
-    dividing = case_table.dividing_attributes(rows.loc[list(training)])
-    columns = list(dict.fromkeys(by)) or dividing
+    columns = by or case_table.dividing_attributes(rows.loc[list(training)])
     strata = rows.loc[cases, columns]
     for column in columns:
         for note in case_table.notes_on_spelling(column, strata[column]):

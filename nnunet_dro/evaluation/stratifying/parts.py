@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.files.case_table import MISSING
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 
 #: Up to so many different numbers are strata as they are; more are better cut.
 MOST_GROUPS = 5
@@ -34,7 +34,8 @@ def parse_by(spec: str, attributes: Sequence[str], *, option: str = "by") -> tup
 
     Args:
         spec: Columns with commas between, whose intersections are the strata. A column may be cut
-            at edges (``age:0,18,65``) or into parts of equal size (``volume:q3``).
+            at edges (``age:0,18,65``) or into parts of equal size (``volume:q3``). They may differ
+            from those of the table in Unicode's form.
         attributes: The columns of the case table that can divide the cases.
         option: What errors call it.
 
@@ -44,8 +45,12 @@ def parse_by(spec: str, attributes: Sequence[str], *, option: str = "by") -> tup
     Raises:
         ValueError: If there is no such column, it is named twice, or it cannot be cut like that.
     """
-    if spec in attributes:
-        return (Part(spec),)
+    column_of = spelt_like(
+        {name: name for name in attributes},
+        [spec, *map(str.strip, re.split("[,:]", spec))],
+    )
+    if spec in column_of:
+        return (Part(column_of[spec]),)
 
     cuts_of_columns: list[tuple[str, list[str]]] = []
     cuts: list[str] = []
@@ -56,14 +61,14 @@ def parse_by(spec: str, attributes: Sequence[str], *, option: str = "by") -> tup
             continue
 
         column, _, cut = (text.strip() for text in piece.rpartition(":"))
-        if piece in attributes:
+        if piece in column_of:
             column = piece
             cuts = []
-        elif column in attributes:
+        elif column in column_of:
             cuts = [cut]
         else:
             raise absent_column(piece, attributes, option=option)
-        cuts_of_columns.append((column, cuts))
+        cuts_of_columns.append((column_of[column], cuts))
 
     if len(dict(cuts_of_columns)) < len(cuts_of_columns):
         raise InputError(

@@ -299,10 +299,14 @@ def test_absent_column_names_those_there_are(table_of, divided, column):
         ("a,b:1", [Part("a,b:1")]),
         ("t:2:0,5", [Part("t:2", ("0", "5"))]),
         ("18,age", [Part("18"), Part("age")]),
+        # Columns may be typed in another of Unicode's forms.
+        ("gro\u0308\u00dfe", [Part("gr\u00f6\u00dfe")]),
+        ("gro\u0308\u00dfe:q3, age", [Part("gr\u00f6\u00dfe", n_quantiles=3), Part("age")]),
     ],
 )
 def test_by_is_read(spec, parts):
-    assert list(parse_by(spec, ["centre", "age", "stage", "a,b:1", "t:2", "18"])) == parts
+    columns = ["centre", "age", "stage", "a,b:1", "t:2", "18", "gr\u00f6\u00dfe"]
+    assert list(parse_by(spec, columns)) == parts
 
 
 @pytest.mark.parametrize(
