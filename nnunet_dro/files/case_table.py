@@ -129,16 +129,13 @@ def _columns(rows: list[tuple[int, list[str]]], path: Path) -> dict[str, list[st
 
 def _check_length(row: list[str], n_columns: int, number: int, path: Path) -> None:
     """Check that a row has an entry for every column, and no more."""
-    if len(row) == n_columns:
-        return
-    if len(row) > n_columns:
-        rule = "have a name for every column"
-        got = f"{n_columns} for {len(row)} entries in row {number}"
-    else:
-        rule = "have an entry for every column"
-        got = f"{len(row)} for {n_columns} columns in row {number}"
     cure = "Correct the row; put quotes around an entry that contains the separator."
-    raise _refusal(rule, got, path, cure)
+    if len(row) > n_columns:
+        got = f"{n_columns} for {len(row)} entries in row {number}"
+        raise _refusal("have a name for every column", got, path, cure)
+    if len(row) < n_columns:
+        got = f"{len(row)} for {n_columns} columns in row {number}"
+        raise _refusal("have an entry for every column", got, path, cure)
 
 
 def _check_formulas(row: list[str], number: int, path: Path) -> None:

@@ -150,8 +150,10 @@ class Ranking:
 
         They are those of the ranking's own scheme.
         """
-        wanted = {"kind": "without", "attribute": attribute, "scheme": self.scheme.value}
-        return _rows_with(self.agreement, wanted).set_index("stratum")
+        return _rows_with(
+            self.agreement,
+            {"kind": "without", "attribute": attribute, "scheme": self.scheme.value},
+        ).set_index("stratum")
 
 
 def _rows_with(table: pd.DataFrame, entries: Mapping[str, str]) -> pd.DataFrame:

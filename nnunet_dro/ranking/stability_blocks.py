@@ -78,8 +78,7 @@ def podiums(ranking: Ranking) -> Iterator[Block]:
     teams = ranking.teams[:MOST_TEAMS]
     metric = ranking.metrics[0]
     yield Heading(f"Podiums by {metric.title}", anchor="podiums", short="Podiums")
-    about = say("podiums", ranking, n_teams=len(teams), most_cases=MOST_CASES)
-    yield Prose(about)
+    yield Prose(say("podiums", ranking, n_teams=len(teams), most_cases=MOST_CASES))
     for place, task in enumerate(ranking.tasks):
         if task.metric != metric.name:
             continue
@@ -177,8 +176,10 @@ def _part_name(row: Any, ranking: Ranking) -> str:
 
 
 def _tau(row: Any) -> Cell:
-    interval = _interval(row["kendall_tau_low"], row["kendall_tau_high"])
-    return Cell(written(row["kendall_tau"], ".2f"), (interval,))
+    return Cell(
+        written(row["kendall_tau"], ".2f"),
+        (_interval(row["kendall_tau_low"], row["kendall_tau_high"]),),
+    )
 
 
 def _interval(low: float, high: float) -> str:

@@ -234,13 +234,11 @@ def n_cell(record: Record, *remarks: str) -> Cell:
 
 def _n_failed(column: str, record: Record) -> Cell:
     n = whole(record, column)
-    kind = "failed" if n else ""
-    return Cell(str(n), kind=kind, strong=n > 0)
+    return Cell(str(n), kind="failed" if n else "", strong=n > 0)
 
 
 def _values(metric: Metric, values: Sequence[float]) -> Cell:
-    written = [fmt.number(value, metric) for value in values]
-    return Cell(", ".join(written), kind="values")
+    return Cell(", ".join(fmt.number(value, metric) for value in values), kind="values")
 
 
 def _share_failed(record: Record) -> Cell:
