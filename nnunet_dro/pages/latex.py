@@ -23,7 +23,8 @@ _ESCAPED = str.maketrans(
         "|": r"\textbar{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
-        '"': r"\textquotedbl{}",
+        # Not \textquotedbl, which LaTeX's own encoding of fonts (OT1) lacks.
+        '"': r"\char34{}",
         "–": "--",
         "−": "$-$",
         "×": r"$\times$",
