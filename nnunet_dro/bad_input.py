@@ -1,6 +1,7 @@
 """What a user gave that is not what it must be: an error is a value, and says itself in one way."""
 
 import math
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -30,6 +31,20 @@ def bad_input(name: str, must: str, got: object, cure: str = "", kind: str = "")
         kind: ``column`` where it is a column of the case table, and no option.
     """
     return f"{kind} `{name}` must {must}, got {got}. {cure}".strip()
+
+
+def check_folder(name: str, path: Path, cure: str, must: str = "be a folder") -> None:
+    """Raise `FileNotFoundError` unless there is a folder.
+
+    Args:
+        name: The option, as functions and files call it.
+        path: The folder.
+        cure: What the user can do, in whole sentences.
+        must: What the option must do.
+    """
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        raise FileNotFoundError(bad_input(name, must, f"{str(path)!r}, which {what}", cure))
 
 
 def check_number(name: str, value: float, interval: str, cure: str = "") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
+from nnunet_dro.bad_input import check_folder
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import (
@@ -174,12 +175,7 @@ def _prediction(
 
 def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> list[str]:
     """The folds to share, each of which has the checkpoint."""
-    if not model_folder.is_dir():
-        what = "is a file" if model_folder.exists() else "does not exist"
-        raise FileNotFoundError(
-            f"`model_folder` must be a folder, got {str(model_folder)!r}, which {what}. {_GIVE}"
-        )
-
+    check_folder("model_folder", model_folder, _GIVE)
     there = folds_in(model_folder)
     if not there:
         raise ValueError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnunet_dro.bad_input import check_folder
 from nnunet_dro.files.json_file import read_json, without_twins
 from nnunet_dro.naming import name_some
 
@@ -263,12 +264,9 @@ class Fold:
         """
         path = Path(os.path.abspath(folder))
         form = "DatasetXXX_Name/TRAINER__PLANS__CONFIGURATION/fold_X"
-        if not path.is_dir():
-            what = "is a file" if path.exists() else "does not exist"
-            raise FileNotFoundError(
-                f"`fold_folder` must be a folder, got {str(folder)!r}, which {what}. Give the "
-                f"folder of a fold in nnUNet_results: {form}."
-            )
+        check_folder(
+            "fold_folder", Path(folder), f"Give the folder of a fold in nnUNet_results: {form}."
+        )
 
         model = path.parent
         parts = model.name.split("__")

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nnunet_dro.bad_input import InputError, bad_input
+from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.choices import InvalidRule
 from nnunet_dro.evaluation.evaluation import evaluate
 from nnunet_dro.evaluation.evaluation_result import Evaluation
@@ -53,15 +53,8 @@ def named_submissions(entries: Sequence[str]) -> dict[str, Path]:
                 got=f"{name!r} for {str(path)!r}",
                 cure="Write TEAM=FOLDER.",
             )
-        if not path.is_dir():
-            raise NotADirectoryError(
-                bad_input(
-                    "submissions",
-                    must="be folders",
-                    got=repr(str(path)),
-                    cure="Give the folders of the predictions, one for each team.",
-                )
-            )
+        cure = "Give the folders of the predictions, one for each team."
+        check_folder("submissions", path, cure, must="be folders")
 
     # Names that differ in case only would be one folder on some systems.
     twice = repeated(name.casefold() for name, _ in submissions)

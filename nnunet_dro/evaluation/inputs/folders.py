@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nnunet_dro.bad_input import InputError, bad_input
+from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.choices import MissingRule
 from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named, list_label_maps
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
@@ -75,15 +75,11 @@ def find_inputs(
             validation predictions.
     """
     references = list_label_maps(reference)
-    if not prediction.is_dir():
-        raise FileNotFoundError(
-            bad_input(
-                "prediction",
-                must="be a folder",
-                got=repr(str(prediction)),
-                cure="Give a folder of label maps, a model folder of nnU-Net, or a summary.json.",
-            )
-        )
+    check_folder(
+        "prediction",
+        prediction,
+        "Give a folder of label maps, a model folder of nnU-Net, or a summary.json.",
+    )
 
     notes: list[str] = []
     folders = _validation_folders(prediction, notes, folds)

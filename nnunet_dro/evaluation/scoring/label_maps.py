@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnunet_dro.bad_input import InputError
+from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.evaluation.scoring.dicom import (
     DICOM_ENDING,
     is_dicom,
@@ -201,10 +201,7 @@ def list_label_maps(folder: Path) -> dict[str, Path]:
         FileNotFoundError: If there is no such folder, or no label map in it.
         ValueError: If two files stand for the same case.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"`folder` must be a folder of label maps, got {str(folder)!r}. Check the path."
-        )
+    check_folder("folder", folder, "Check the path.", must="be a folder of label maps")
 
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):

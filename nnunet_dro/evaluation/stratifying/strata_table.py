@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.bad_input import InputError, bad_input
+from nnunet_dro.bad_input import InputError, bad_input, check_folder
 from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
 from nnunet_dro.evaluation.scoring.map_pairs import labels_of
 from nnunet_dro.evaluation.stratifying.attributes import (
@@ -60,16 +60,9 @@ def strata_table(
         FileNotFoundError: If a folder, an image or the DICOM files of a case are missing.
         ValueError: If a file cannot be read, or ``cases`` has a column that is computed.
     """
-    for name, folder in (("images", images), ("dicom", dicom)):
-        if folder is not None and not folder.is_dir():
-            raise FileNotFoundError(
-                bad_input(
-                    name,
-                    must="be a folder",
-                    got=repr(str(folder)),
-                    cure="Check the path.",
-                )
-            )
+    check_folder("images", images, "Check the path.")
+    if dicom is not None:
+        check_folder("dicom", dicom, "Check the path.")
 
     # Whatever is missing is reported before the long work.
     references = list_label_maps(labels)
