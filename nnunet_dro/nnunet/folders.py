@@ -155,8 +155,12 @@ def dataset_folder(variable: str, dataset: str) -> Path | None:
     return folder_of(variable) / dataset
 
 
-def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
+def find_dataset(
+    name: str, folder: Path, *, cure: str = "", absent: str = "which does not exist"
+) -> Path:
     """The folder of a dataset, by its name (Dataset123_Name) or number (123).
+
+    ``absent`` says of a dataset without a folder what it lacks, and ``cure`` what to do about it.
 
     Raises:
         FileNotFoundError: If no dataset has this name or number.
@@ -173,12 +177,11 @@ def find_dataset(name: str, folder: Path, *, cure: str = "") -> Path:
             f"`dataset` must be one dataset, got {name!r} for {name_some(matching)}. Give its name."
         )
     if not matching:
-        datasets = [other for other in names if other.startswith("Dataset")]
-        choices = name_some(datasets, at_most=20)
+        choices = name_some([other for other in names if other.startswith("Dataset")], at_most=20)
         also = f"; or {cure}" if cure else ""
         raise FileNotFoundError(
-            f"`dataset` must be in {str(folder)!r}, got {name!r}, which does not exist. "
-            f"Choose from: {choices}{also}."
+            f"`dataset` must be in {str(folder)!r}, got {name!r}, {absent}. Choose from: "
+            f"{choices}{also}."
         )
     return folder / matching[0]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nnunet_dro.naming import name_some, nearest_names
-from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, folder_of
+from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, folder_of, plans_option
 
 
 def trained_model(dataset: str, trainer: str, plans: str, configuration: str | None) -> Path:
@@ -13,10 +13,21 @@ def trained_model(dataset: str, trainer: str, plans: str, configuration: str | N
         FileNotFoundError: If there is none. The message lists what was trained in place of the name
             that is wrong.
     """
-    results = find_dataset(dataset, folder_of("nnUNet_results", cure="give folders"))
-    folders = [path for path in sorted(results.glob("*__*__*")) if path.is_dir()]
-    models = [folder.name.split("__") for folder in folders]
+    train = (
+        f"train one: nnUNetv2_train {dataset} {configuration or 'CONFIGURATION'} FOLD "
+        f"-tr {trainer}{plans_option(plans)}"
+    )
+    results = find_dataset(
+        dataset,
+        folder_of("nnUNet_results", cure="give folders"),
+        cure=train,
+        absent="of which no model is trained yet",
+    )
+    models = [
+        folder.name.split("__") for folder in sorted(results.glob("*__*__*")) if folder.is_dir()
+    ]
 
+    where = repr(str(results))
     wanted = {"trainer": trainer, "plans": plans, "configuration": configuration}
     for place, (kind, name) in enumerate(wanted.items()):
         names = list(dict.fromkeys(model[place] for model in models))
@@ -24,9 +35,10 @@ def trained_model(dataset: str, trainer: str, plans: str, configuration: str | N
         if not models:
             got = repr(name) if name else "none"
             raise FileNotFoundError(
-                f"`{kind}` must be one that was trained in {str(results)!r}, got {got}. Choose "
-                f"from: {nearest_names(name or '', names)}."
+                f"`{kind}` must be one that was trained in {where}, got {got}. Choose from: "
+                f"{nearest_names(name or '', names)}; or {train}."
             )
+        where += f", {kind} {name}"
     return results / "__".join(models[0])
 
 

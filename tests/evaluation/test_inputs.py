@@ -698,13 +698,26 @@ def test_a_model_trained_on_all_cases_says_nothing_about_new_patients(trained, c
 
 DATASET_LACKS = ["must come with `--dataset`", "Add -d DATASET"]
 MODELS = [
-    ((*_OF_MODEL, "-d", 8), ["`--dataset`", "got '8'", "Choose from: Dataset007_Tiny"]),
+    (
+        (*_OF_MODEL, "-d", 8),
+        [
+            "`--dataset`",
+            "got '8', of which no model is trained yet. Choose from: Dataset007_Tiny; or",
+            "or train one: nnUNetv2_train 8 3d_fullres FOLD -tr nnUNetTrainerDRO.",
+        ],
+    ),
     (
         (*_OF_MODEL, "-tr", "nnUNetTrainerERM"),
         ["`--trainer`", "nnUNetTrainerERM", "Choose from: nnUNetTrainer"],
     ),
-    ((*_OF_MODEL, "-p", "Other"), ["`--plans`", "'Other'", "Choose from: nnUNetPlans."]),
-    ((*_OF_MODEL, "-c", "2d"), ["`--configuration`", "'2d'", "Choose from: 3d_fullres."]),
+    (
+        (*_OF_MODEL, "-p", "Other"),
+        ["`--plans`", "'Other'", "Choose from: nnUNetPlans; or train one"],
+    ),
+    (
+        (*_OF_MODEL, "-c", "2d"),
+        ["`--configuration`", "'2d'", "nnUNetPlans, got", "Choose from: 3d_fullres; or"],
+    ),
     (
         (*_OF_MODEL, "-f", 0, 2, 3),
         ["`--folds`", "there are fold_0, fold_1", "got fold_2, fold_3", "--val"],
