@@ -1,7 +1,7 @@
 """Whether the statistics of strata, or the differences of methods, meet their requirements."""
 
 import math
-import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from nnunet_dro.evaluation.judging.words import say
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import group_name, name_some
+from nnunet_dro.naming import name_some
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,16 @@ class Outcome:
         return f"{name}{self._place()}: {reasons}"
 
     def _place(self) -> str:
-        """The row, in the words of a requirement: ``pathology=tumour label="left kidney"``."""
+        """The row, in the words of a requirement: ``pathology=tumour label='left kidney'``."""
         names = []
         if self.method:
-            names.append(f"method={_quoted(self.method)}")
+            names.append(f"method={shlex.quote(self.method)}")
         if self.attribute != ALL:
-            names.append(group_name(self.attribute, _quoted(self.stratum)))
-        names.append(f"label={_quoted(self.label)}")
+            names.append(f"{shlex.quote(self.attribute)}={shlex.quote(self.stratum)}")
+        names.append(f"label={shlex.quote(self.label)}")
         if self.requirement.metric or self.metric != "dice":
             names.append(f"metric={self.metric}")
         return " ".join(names)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if re.search(r"\s", name) else name
 
 
 def check_requirements(
@@ -189,7 +185,7 @@ def rows_of(
         # Only a requirement that names an attribute is about strata without any case.
         rows = rows[rows["n"] > 0]
 
-    attribute = _quoted(requirement.attribute or "")
+    attribute = shlex.quote(requirement.attribute or "")
     after_attributes = ""
     if rows["attribute"].astype(str).str.contains("=").any():
         after_attributes = (

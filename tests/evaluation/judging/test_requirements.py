@@ -1,3 +1,5 @@
+import shlex
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,8 +61,8 @@ def test_names_keep_their_odd_characters():
     assert (parsed.attribute, parsed.stratum, parsed.metric) == ("größe [mm]", "<5 = klein", "hd95")
 
 
-RARE = 'pathology="other, rare"'
-STEM = 'pathology=spina_bifida label="brain stem"'
+RARE = "pathology='other, rare'"
+STEM = "pathology=spina_bifida label='brain stem'"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +84,9 @@ STEM = 'pathology=spina_bifida label="brain stem"'
             "p5 has no value that could be <= 1 (0 of 1 case with a value)",
         ),
         # Rounding would say 0.700, or 70.0%.
-        (f'{RARE} label="brain stem"', "p5>=0.70", "p5 0.69996 is not >= 0.70 (1 case)"),
+        (f"{RARE} label='brain stem'", "p5>=0.70", "p5 0.69996 is not >= 0.70 (1 case)"),
         (
-            f'{RARE} label="brain stem"',
+            f"{RARE} label='brain stem'",
             "p5>=70% n>=1",
             "p5 69.996% is not >= 70% (1 case); n 1 is >= 1",
         ),
@@ -113,7 +115,7 @@ def test_patients_can_be_required_and_are_told():
         ),
         (
             False,
-            'pathology="other, rare" label=cerebellum: n_patients 1 is not >= 10 (0 of 1 case with a value, 1 patient)',
+            "pathology='other, rare' label=cerebellum: n_patients 1 is not >= 10 (0 of 1 case with a value, 1 patient)",
         ),
     ]
 
@@ -394,6 +396,18 @@ def test_distances_are_in_mm_with_or_without_the_unit():
 def test_requirement_that_cannot_be_checked_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         check(text, pd.concat([STRATA, STRATA.assign(metric="hd95")]))
+
+
+@pytest.mark.parametrize("name", ["left kidney", 'a"b', "it's", "back\\", "#5", "a = b", "é"])
+def test_a_verdict_names_its_row_as_a_requirement_does(name):
+    strata = STRATA.replace({"pathology": "my kind", "spina_bifida": name, "cerebellum": name})
+    quoted = shlex.quote(name)
+
+    (outcome,) = check(f"'my kind'={quoted} label={quoted} p5>=0.99", strata)
+    row, _, _ = outcome.line.partition(": p5 ")
+    (again,) = check(f"{row} p5>=0.99", strata)
+
+    assert again.line == outcome.line
 
 
 def test_column_with_an_equals_sign_is_to_be_renamed_before_it_is_required():
