@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-from nnunet_dro.bad_input import check_folder
+from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import (
@@ -193,12 +193,19 @@ def _folds(model_folder: Path, folds: Sequence[str] | None, checkpoint: str) -> 
     if len(set(folds)) < len(folds) or not folds:
         raise ValueError(
             f"`folds` must be different folds, at least one, got {name_some(folds)}. "
-            "Name each once."
+            "Name one or several, each once."
         )
 
+    if Path(checkpoint).name != checkpoint:
+        raise InputError(
+            "checkpoint",
+            must="be the name of a file that every fold has",
+            got=repr(checkpoint),
+            cure="Leave out its folder.",
+        )
     names = [f"fold_{fold}" for fold in folds]
     without = [name for name in names if not (model_folder / name / checkpoint).is_file()]
-    if Path(checkpoint).name != checkpoint or without:
+    if without:
         raise FileNotFoundError(
             f"`checkpoint` must be a file of every fold, got {checkpoint!r}, which does not exist "
             f"in {name_some(without)}. Finish the training, choose the folds with --folds, or name "

@@ -238,7 +238,7 @@ def test_existing_file_is_replaced_only_if_asked_for(model, tmp_path):
         (["--folds", "0,0"], "must be different folds, at least one, got 0, 0."),
         (["--folds", ","], "must be different folds, at least one, got none."),
         (["--checkpoint", "checkpoint_latest.pth"], "which does not exist in fold_0, fold_1"),
-        (["--checkpoint", "../plans.json"], "`--checkpoint` must be a file of every fold"),
+        (["--checkpoint", "../plans.json"], "must be the name of a file that every fold has"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(model, tmp_path, arguments, message):
