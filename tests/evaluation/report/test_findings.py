@@ -215,6 +215,8 @@ def test_verdict_says_what_may_be_chance_and_who_gained():
     )
     assert gain.tone == ""
 
+    assert "1 gains, 1 stays equal and 1 loses" in small_gain(wins=1, ties=1, losses=1).text
+
     sure = small_gain(holm_p=0.0001)
     assert (
         "21 gain, 0 stay equal and 0 lose (p < 0.001). The interval of the mean includes 0."
