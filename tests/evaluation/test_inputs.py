@@ -263,7 +263,7 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
     # D and the ages from 5 on have no case; nobody expects `missing`, or quantiles of other cases.
     assert [line.split(": ")[2] for line in errors.splitlines()] == [
         "site=D label=tumour",
-        'age="5 to 9" label=tumour',
+        "age='5 to 9' label=tumour",
     ]
     assert words.count("not met") == 2
 
