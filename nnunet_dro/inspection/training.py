@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
+from nnunet_dro.bad_input import check_folder
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
@@ -66,14 +67,20 @@ def find_training(folder: Path) -> TrainingFiles:
         )
 
     preprocessed = folder_of("nnUNet_preprocessed") / str(plans.get("dataset_name", fold.dataset))
-    _check_folder(preprocessed)
     identifier = settings_of(plans, fold.configuration).get("data_identifier")
     if identifier is None:
         raise ValueError(
             f"`plans.json` must have a data_identifier, got none for {fold.configuration}. Plan "
             "the dataset again."
         )
-    _check_folder(preprocessed / str(identifier))
+    for there in (preprocessed, preprocessed / str(identifier)):
+        check_folder(
+            "nnUNet_preprocessed",
+            there,
+            "Set the variable as for the training, or preprocess the dataset again with the same "
+            "plans.",
+            must="hold the preprocessed dataset",
+        )
 
     # Fold all trains on every case.
     splits = preprocessed / SPLITS_FILE
@@ -207,12 +214,3 @@ def validation_dice(folds: Sequence[Fold]) -> tuple[pd.Series, list[str]]:
         )
     together = pd.concat(parts)
     return together.groupby(together.index).mean().rename("validation_dice"), notes
-
-
-def _check_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            "`nnUNet_preprocessed` must hold the preprocessed dataset, got no "
-            f"{str(folder)!r}. Set the variable as for the training, or preprocess the dataset "
-            "again with the same plans."
-        )
