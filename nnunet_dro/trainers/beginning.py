@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nnunet_dro.naming import name_some
-from nnunet_dro.nnunet.folders import SPLITS_FILE, check_last_training
+from nnunet_dro.nnunet.folders import CHECKPOINTS, SPLITS_FILE, check_last_training
 from nnunet_dro.nnunet.splits_file import SOURCE_CASES_FILE, held_out_cases
 from nnunet_dro.sampling import positions_in_common
 from nnunet_dro.trainers.checkpoint import (
@@ -51,6 +51,7 @@ class Beginning:
         if self.state:
             trainer = self._trainer
             check_last_training(Path(trainer.output_folder))
+            check_best_checkpoint(trainer)
             check_resumed(trainer.options, self.state["options"], trainer=type(trainer).__name__)
 
     def restore(self) -> None:
@@ -122,6 +123,31 @@ class Beginning:
 
         source = Source.in_state(self.state)
         return state | source.state() if source else state
+
+
+def check_best_checkpoint(trainer: Any) -> None:
+    """Refuse to continue a finished training where a later one has written its best epoch only.
+
+    The first checkpoint_latest.pth comes after a twentieth of the epochs, checkpoint_best.pth after
+    the first one. The times of the files do not suffice, since copies have them in any order.
+
+    Raises:
+        ValueError: If the best checkpoint is of another training than the one that was loaded.
+    """
+    final, _, best = (Path(trainer.output_folder, name) for name in CHECKPOINTS)
+    has_both = final.is_file() and best.is_file()
+    if not has_both or best.stat().st_mtime_ns < final.stat().st_mtime_ns:
+        return
+
+    loaded = trainer.logger.get_checkpoint()
+    written = torch.load(best, map_location="cpu", weights_only=False, mmap=True)["logging"]
+    first_epochs = [log["epoch_start_timestamps"][:1] for log in (loaded, written)]
+    if first_epochs[0] != first_epochs[1]:
+        raise ValueError(
+            f"A later training in {str(final.parent)!r} is not finished: {best.name} is of it, and "
+            f"{final.name}, which --c would continue, is not. Move {final.name} away to go on with "
+            f"the later training, or {best.name} to keep the finished one."
+        )
 
 
 def fill_stale_losses(trainer: Any) -> None:

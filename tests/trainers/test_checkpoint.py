@@ -158,6 +158,26 @@ def test_an_unfinished_training_after_a_finished_one_is_not_passed_over(trained,
     resumed.beginning.check()
 
 
+def test_a_later_training_with_only_a_best_checkpoint_is_not_passed_over(trained, make_trainer):
+    trainer, path = trained
+    finished, best = (path.replace("latest", name) for name in ("final", "best"))
+    trainer.logger.log("epoch_start_timestamps", 1.0, 0)
+    trainer.save_checkpoint(finished)
+    trainer.save_checkpoint(best)
+    resumed = make_trainer(NAME)
+    resumed.load_checkpoint(finished)
+    resumed.beginning.check()  # copies may be newer in any order
+
+    trainer.logger.log("epoch_start_timestamps", 2.0, 0)
+    trainer.save_checkpoint(best)
+    with pytest.raises(ValueError, match=r"checkpoint_best.pth is of it.* Move checkpoint_final"):
+        resumed.beginning.check()
+
+    # A new training writes its best epoch before its last.
+    os.utime(best, (0, 0))
+    resumed.beginning.check()
+
+
 _SAVE_FOREVER = """
 import sys, torch
 from nnunet_dro.files.output_folder import replacing
