@@ -147,7 +147,13 @@ def _record(options: EvaluateOptions, division: Division) -> dict[str, Any]:
     # Absolute, so that the report can be made again from anywhere.
     if dataset_json:
         dataset_json = dataset_json.absolute()
-    return replace(options, cases=division.path, dataset_json=dataset_json).record()
+    return replace(
+        options,
+        cases=division.path,
+        dataset_json=dataset_json,
+        # As the case table spells it.
+        patient=getattr(division.patient_of_case, "name", None),
+    ).record()
 
 
 def _scored(

@@ -11,9 +11,9 @@ from nnunet_dro.bad_input import check_folder
 from nnunet_dro.evaluation.inputs import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
-from nnunet_dro.evaluation.stratifying.parts import absent_column
+from nnunet_dro.evaluation.stratifying.parts import column_named
 from nnunet_dro.files import case_table
-from nnunet_dro.naming import name_some, spelt_like
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import (
     CHECKPOINT,
     DATASET_JSON,
@@ -150,10 +150,7 @@ def read_strata(
         return pd.DataFrame(index=pd.Index(cases, name="case")), ""
 
     rows = case_table.read_cases_of(path, cases).set_index("case")
-    by = list(spelt_like(dict.fromkeys(by), list(rows)))
-    unknown = [column for column in by if column not in rows]
-    if unknown:
-        raise absent_column(unknown[0], case_table.attributes_of(rows))
+    by = [column_named(column, list(rows)) for column in dict.fromkeys(by)]
     # A column that says who is in training divides all cases, but not those of the training.
     columns = by or case_table.dividing_attributes(rows.loc[list(training)])
     strata = rows.loc[cases, columns]

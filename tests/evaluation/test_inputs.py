@@ -31,14 +31,19 @@ def test_formats_may_be_mixed(tmp_path):
     assert made.scores_of(tmp_path / "out")["reference_ml"].tolist() == [0.004, 0.002] * 4
 
 
-def test_names_in_another_unicode_form_are_those_of_the_references(tmp_path):
+def test_names_in_another_unicode_form_are_those_of_the_files(tmp_path):
     """macOS may write an ü as two characters."""
     made.write_pair(tmp_path, "M\u00fcller.nii.gz", made.bars(4), made.bars(4, 1))
     predictions = tmp_path / "prediction"
     (predictions / "M\u00fcller.nii.gz").rename(predictions / "Mu\u0308ller.nii.gz")
-    (tmp_path / "cases.csv").write_text("case,centre\nMu\u0308ller,A\n", encoding="utf-8")
+    (tmp_path / "cases.csv").write_text(
+        "case,centre,M\u00fctter\nMu\u0308ller,A,1\n", encoding="utf-8"
+    )
 
-    done(made.run_evaluate(tmp_path, "--by", "centre", "--cases", tmp_path / "cases.csv"))
+    options = ["--by", "centre", "--patient", "Mu\u0308tter", "--cases", tmp_path / "cases.csv"]
+    done(made.run_evaluate(tmp_path, *options))
+
+    assert made.summary_of(tmp_path / "out")["options"]["patient"] == "M\u00fctter"
 
     assert list(made.scores_of(tmp_path / "out").groupby(["case", "centre"]).groups) == [
         ("M\u00fcller", "A")

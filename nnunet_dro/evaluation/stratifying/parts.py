@@ -67,7 +67,7 @@ def parse_by(spec: str, attributes: Sequence[str], *, option: str = "by") -> tup
         elif column in column_of:
             cuts = [cut]
         else:
-            raise absent_column(piece, attributes, option=option)
+            raise _absent_column(piece, attributes, option=option)
         cuts_of_columns.append((column_of[column], cuts))
 
     if len(dict(cuts_of_columns)) < len(cuts_of_columns):
@@ -102,7 +102,18 @@ def _part(column: str, cuts: list[str], option: str) -> Part:
     return Part(column, edges=tuple(cuts))
 
 
-def absent_column(column: str, attributes: Sequence[str], *, option: str = "by") -> ValueError:
+def column_named(column: str, attributes: Sequence[str], *, option: str = "by") -> str:
+    """The column of the case table that an option names.
+
+    It may differ from the name in Unicode's form.
+    """
+    (spelt,) = spelt_like({column: None}, attributes)
+    if spelt in attributes:
+        return spelt
+    raise _absent_column(column, attributes, option=option)
+
+
+def _absent_column(column: str, attributes: Sequence[str], *, option: str) -> ValueError:
     """The error of an option that names a column which the case table lacks."""
     return InputError(
         option,

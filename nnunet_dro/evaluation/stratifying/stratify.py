@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.stratifying.column_strata import ranked
-from nnunet_dro.evaluation.stratifying.parts import Part, absent_column, parse_by
+from nnunet_dro.evaluation.stratifying.parts import Part, column_named, parse_by
 from nnunet_dro.files.case_table import (
     MISSING,
     NO_TABLE,
@@ -31,14 +31,12 @@ def strata(table: pd.DataFrame, column: str, *, option: str = "by") -> "pd.Serie
         option: What errors call it.
 
     Returns:
-        Strata as text, indexed by case.
+        Strata as text, indexed by case, named as the table spells the column.
 
     Raises:
         ValueError: If there is no such column; the message names those there are.
     """
-    if column not in attributes_of(table):
-        raise absent_column(column, attributes_of(table), option=option)
-    return table.set_index("case")[column]
+    return table.set_index("case")[column_named(column, attributes_of(table), option=option)]
 
 
 def _needed(table: pd.DataFrame | None, named: str, *, option: str) -> pd.DataFrame:
@@ -300,7 +298,7 @@ def notes_on_entries(
     parts = [part for spec in specs for part in parse_by(spec, attributes_of(table))]
     names = [part.column for part in parts if not part.edges and not part.n_quantiles]
     if column is not None:
-        names.append(column)
+        names.append(str(strata(table, column).name))
 
     notes = []
     for name in dict.fromkeys(names):

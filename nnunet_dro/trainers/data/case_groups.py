@@ -14,7 +14,7 @@ from nnunet_dro.files.case_table import (
     find_case_table,
     read_cases,
 )
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 from nnunet_dro.nnunet.folders import dataset_folder
 
 #: A column with more groups (ages, volumes), or with fewer than two cases per group, is not worth
@@ -100,6 +100,7 @@ def table_column(
         )
 
     table = read_cases(path, cases).set_index("case")
+    (column,) = spelt_like({column: None}, list(table))
     if column not in table.columns:
         cure = f"Add it{meaning or ', or name another column'}."
         raise ValueError(
