@@ -37,7 +37,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives,
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
 from nnunet_dro.evaluation.stratifying.segmentations import with_images
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
 
 Progress = Callable[[int, int], None]
@@ -184,8 +184,8 @@ def _scored(
     _check_voxel_sizes(scored.table, options.scoring)
     if kept and kept.resume:
         note = (
-            f"Scores of {scored.n_known} of {n_cases} cases were taken over from an interrupted "
-            "run: their files and the options are unchanged."
+            f"Scores of {scored.n_known} of {count(n_cases, 'case')} were taken over from an "
+            "interrupted run: their files and the options are unchanged."
         )
         inputs = replace(inputs, notes=(*inputs.notes, note))
     return scored, inputs

@@ -17,7 +17,7 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray, IndexArray
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 
 #: A side, a session, a time point or a small number at the end of a case's name.
 _LAST_PART = re.compile(
@@ -113,8 +113,9 @@ def note_on_patients(
         return []
     which = "the mean" if score == PatientScore.MEAN else "the worst"
     return [
-        f"The {n_cases} cases are of {n_patients} patients ({column}). Every patient counts once, "
-        f"with {which} of its cases: statistics, intervals and tests are those of the patients."
+        f"The {n_cases} cases are of {count(n_patients, 'patient')} ({column}). Every patient "
+        f"counts once, with {which} of its cases: statistics, intervals and tests are those of the "
+        "patients."
     ]
 
 

@@ -262,7 +262,7 @@ def _measure(
     left = [case for case in sets if case not in measurements.rows]
     n_before = len(sets) - len(left)
     if n_before:
-        report(f"{n_before} of {len(sets)} cases were measured before.")
+        report(f"{n_before} of {count(len(sets), 'case')} were measured before.")
 
     for n, case in enumerate(left, start=1):
         row: dict[str, Any] = {"case": case, "set": sets[case]}
