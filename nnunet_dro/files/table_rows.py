@@ -178,7 +178,8 @@ def _text(entry: Any) -> str:
         return str(int(entry))
     if isinstance(entry, datetime.datetime) and entry.time() == datetime.time():
         return entry.date().isoformat()
-    return str(entry).strip()
+    # In the files that pandas writes, a carriage return alone would end the row.
+    return str(entry).strip().replace("\r\n", "\n").replace("\r", "\n")
 
 
 #: What reads the rows of a table, names and all, by the ending of the file.

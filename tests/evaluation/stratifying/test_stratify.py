@@ -60,6 +60,8 @@ def order(series):
         ),
         ("case,centre,\na,A,\n", {"case": ["a"], "centre": ["A"]}),
         ("case,centre\na,\nb, \nc,n/a\nd,NaN\n", {"case": list("abcd"), "centre": ["missing"] * 4}),
+        # Of what is written, a carriage return would end the row.
+        ('case,note\na,"x\ry"\nb,"x\r\ny"\n', {"case": ["a", "b"], "note": ["x\ny"] * 2}),
     ],
 )
 def test_tables_are_read_as_text(table_of, text, expected):
