@@ -115,8 +115,9 @@ def test_the_page_says_what_is_left_and_leaves_out_what_has_collapsed():
 
     page = made_page({"plain": (0.5, 0.4, 0.5), "IW": (0.7, 0.6, 0.7)})
     assert page.startswith(
-        "**In short**, points of Dice that the rare cerebellum gains after 8000 iterations, against "
-        "plain training. Something is left: `IW` (+20"
+        "**In short**, this is how the rare cerebellum changes in 8000 iterations, in points of Dice "
+        "against plain training ([what the verdicts mean](reading.md#numbers)). Something is left: "
+        "`IW` (+20"
     )
     assert "Without them" not in page
 
