@@ -121,9 +121,9 @@ def differences_over_trainings(
 ) -> pd.DataFrame:
     r"""Differences of the `STATISTICS` of repeated trainings, over the same cases.
 
-    A row per pair of samples of shape (n_trainings, n_cases), with all that is `COMPARED` of each
-    statistic, such as ``mean_difference_low``, `COMPARED_TRAININGS` and `GUARANTEED_DIFFERENCE`;
-    NaN where there is none.
+    A row per pair of samples of shape (n_trainings, n_cases) without NaN, with all that is
+    `COMPARED` of each statistic, such as ``mean_difference_low``, `COMPARED_TRAININGS` and
+    `GUARANTEED_DIFFERENCE`; NaN where there is none.
 
     With the interval [l, u] of the estimate d for other cases (see `intervals`; the mean's is that
     of the cases' means over the trainings, those of other statistics are the means of the
@@ -140,10 +140,9 @@ def differences_over_trainings(
     approach (the intervals of two sources of error put together); Owen 2007, The pigeonhole
     bootstrap (crossed resampling).
     """
-    complete = [_complete(baseline, method) for baseline, method in pairs]
-    case_bounds = _over_cases(complete, bounded)
+    case_bounds = _over_cases(pairs, bounded)
     guaranteed = guaranteed_means(
-        (_mean(method) - _mean(baseline) for baseline, method in complete),
+        (_mean(method) - _mean(baseline) for baseline, method in pairs),
         bounded=bounded,
         low=-1.0,
     )
@@ -153,7 +152,7 @@ def differences_over_trainings(
         guaranteed[:] = np.nan
 
     rows: list[FloatArray] = []
-    for position, (baseline, method) in enumerate(complete):
+    for position, (baseline, method) in enumerate(pairs):
         before = _statistics(baseline)
         after = _statistics(method)
         difference = after.mean(axis=0) - before.mean(axis=0)
@@ -182,16 +181,6 @@ def _numbers(before: FloatArray, after: FloatArray, bounds: FloatArray) -> Float
         differences.max(axis=0),
     ]
     return np.column_stack(numbers).ravel()
-
-
-def _complete(baseline: FloatArray, method: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The cases with a value in every training."""
-    has_baseline = ~np.isnan(baseline).any(axis=0)
-    has_method = ~np.isnan(method).any(axis=0)
-    defined = has_baseline & has_method
-    if defined.all():
-        return baseline, method
-    return baseline[:, defined], method[:, defined]
 
 
 def _mean(values: FloatArray) -> FloatArray:
@@ -246,19 +235,19 @@ def _half_width(before: FloatArray, after: FloatArray) -> FloatArray:
 
 
 def _over_cases(
-    complete: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequence[bool]
+    pairs: Sequence[tuple[FloatArray, FloatArray]], bounded: Sequence[bool]
 ) -> FloatArray:
     """Intervals of the differences for other cases with the same trainings.
 
     Shape (n_pairs, n_statistics, 2).
     """
-    means = [(_mean(baseline), _mean(method)) for baseline, method in complete]
+    means = [(_mean(baseline), _mean(method)) for baseline, method in pairs]
     bounds = difference_intervals(means, bounded=bounded)
-    if all(len(baseline) == len(method) == 1 for baseline, method in complete):
+    if all(len(baseline) == len(method) == 1 for baseline, method in pairs):
         return bounds
 
     mean_bounds = bounds[:, _MEAN].copy()
-    for position, (baseline, method) in enumerate(complete):
+    for position, (baseline, method) in enumerate(pairs):
         before = _mean_intervals(baseline, is_bounded=bounded[position])
         after = _mean_intervals(method, is_bounded=bounded[position])
         bounds[position] = after - before[:, ::-1]

@@ -14,8 +14,6 @@ none. `benchmarks/coverage.py` shows how often either holds.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -57,17 +55,16 @@ def intervals(samples: Iterable[FloatArray], *, bounded: Sequence[bool]) -> Floa
 
 
 def difference_intervals(
-    pairs: Iterable[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool]
+    pairs: Sequence[tuple[FloatArray, FloatArray]], *, bounded: Sequence[bool]
 ) -> FloatArray:
     """95 % intervals to read of the differences of paired samples' `STATISTICS`; see `intervals`.
 
     Differences are second minus first: that of the two statistics (of the medians, say), not the
     statistic of the differences. The interval of percentiles reaches from one's lower bound less
-    the other's upper one to the reverse. Cases in which either is NaN are left out.
+    the other's upper one to the reverse. Every case has a value in both samples.
     """
-    complete = _Complete(list(pairs))
-    bounds: FloatArray = np.full((len(complete), len(STATISTICS), 2), np.nan)
-    for positions, block, is_bounded in _blocks(complete, bounded, fewest=FEWEST):
+    bounds: FloatArray = np.full((len(pairs), len(STATISTICS), 2), np.nan)
+    for positions, block, is_bounded in _blocks(pairs, bounded, fewest=FEWEST):
         first = block[:, 0]
         second = block[:, 1]
         before = _percentile_bounds(np.sort(first, axis=1))
@@ -156,31 +153,6 @@ def _ascending(sample: FloatArray) -> FloatArray:
     return np.sort(values[~np.isnan(values)])
 
 
-@dataclass(frozen=True)
-class _Complete(Sequence[FloatArray]):
-    """The pairs in which both samples have a value, put together when they are asked for."""
-
-    pairs: Sequence[tuple[FloatArray, FloatArray]]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, position: Any) -> Any:
-        return _complete(*self.pairs[position])
-
-
-def _complete(first: FloatArray, second: FloatArray) -> FloatArray:
-    """The pairs in which both have a value, shape (2, n)."""
-    if first.shape != second.shape:
-        raise ValueError(
-            f"`pairs` must be of one size each, got {first.shape} and {second.shape}. "
-            "Align the cases."
-        )
-    both = np.stack([first, second]).astype(np.float64, copy=False)
-    is_defined = ~np.isnan(both).any(axis=0)
-    return both if is_defined.all() else both[:, is_defined]
-
-
 def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, FloatArray]:
     """Statistic to the bounds, shape (n_samples, 2), of samples of one size.
 
@@ -220,7 +192,7 @@ def _stacked(bounds: dict[str, FloatArray]) -> FloatArray:
 
 
 def _blocks(
-    groups: Sequence[FloatArray],
+    groups: Sequence[FloatArray | tuple[FloatArray, FloatArray]],
     bounded: Sequence[bool],
     *,
     fewest: int,
@@ -233,9 +205,9 @@ def _blocks(
     """
     alike: defaultdict[tuple[int, bool], list[int]] = defaultdict(list)
     for position, (group, is_bounded) in enumerate(zip(groups, bounded, strict=True)):
-        _check_values(group, is_bounded=is_bounded, low=low)
-        n = group.shape[-1]
-        alike[n, is_bounded].append(position)
+        values = np.asarray(group)
+        _check_values(values, is_bounded=is_bounded, low=low)
+        alike[values.shape[-1], is_bounded].append(position)
 
     for (n, is_bounded), positions in alike.items():
         if n < fewest:
