@@ -98,7 +98,7 @@ def _scores(
     """Values as rows of scores, with the counts that tell which labels were missed or invented."""
     scores = evaluation.scores
     counts: list[str] = []
-    if failed_rows(scores) is not None:
+    if failed_rows(scores):
         counts += size_columns("dice")
     if ground.with_lesions:
         counts += [column for column in LESION_COUNTS if column in scores]

@@ -30,7 +30,7 @@ def method_values(evaluation: Evaluation, ground: CommonGround, metric: str) -> 
     scores = evaluation.scores
     values = ground.align(scores, metric)
     failed_of_row = failed_rows(scores, metric)
-    if failed_of_row is None:
+    if not failed_of_row:
         unknown = np.zeros_like(values, dtype=bool)
         return MethodValues(values, failed=unknown, right=unknown)
 

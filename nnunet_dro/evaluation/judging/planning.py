@@ -194,7 +194,7 @@ def _planned_values(evaluation: Evaluation, requirement: Requirement, metric: st
             )
         return failure.of_cases(values, failed)
 
-    if failed is None or is_of_measurements(requirement):
+    if not failed or is_of_measurements(requirement):
         return values
     worst = -np.inf if requirement.end == "low" else np.inf
     return np.where(failed["left_out"], worst, values)

@@ -57,15 +57,15 @@ def size_columns(metric: str) -> tuple[str, str]:
     return ("n_reference", "n_prediction")
 
 
-def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray] | None:
+def failed_rows(scores: pd.DataFrame, metric: str = "dice") -> dict[str, BoolArray]:
     """Where a label was missed or invented, a bool per row.
 
-    ``left_out`` is where it has no value for that reason. False where a count is not known; None
+    ``left_out`` is where it has no value for that reason. False where a count is not known; empty
     where the scores have no counts.
     """
     in_reference, in_prediction = size_columns(metric)
     if in_reference not in scores or in_prediction not in scores:
-        return None
+        return {}
 
     n_reference = scores[in_reference].to_numpy(dtype=np.float64)
     n_prediction = scores[in_prediction].to_numpy(dtype=np.float64)
@@ -126,15 +126,12 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.metric}{self.comparison}{self.bound:.15g}"
 
-    def of_cases(self, values: FloatArray, failed: Mapping[str, BoolArray] | None) -> FloatArray:
+    def of_cases(self, values: FloatArray, failed: Mapping[str, BoolArray]) -> FloatArray:
         """Which cases fail: 1 for those that do, and 0 for the others.
 
         Cases without a value fail if their label was missed or invented, and otherwise are NaN.
         """
-        lost = np.zeros(len(values), dtype=np.bool_)
-        if failed is not None:
-            lost = failed["left_out"]
-
+        lost = failed.get("left_out", False)
         by_value = meets(values, self.comparison, self.bound)
         without_value = np.where(lost, 1.0, np.nan)
         return np.where(np.isnan(values), without_value, by_value)

@@ -56,7 +56,7 @@ def samples_of(
                 key | {"metric": metric},
                 values[metric][inside],
                 patients,
-                _rows_of(failed[metric], inside),
+                {kind: rows[inside] for kind, rows in failed[metric].items()},
                 failure,
                 patient_score,
             )
@@ -90,20 +90,11 @@ def _groups(
             yield key, inside
 
 
-def _rows_of(
-    failed: Mapping[str, BoolArray] | None, inside: IndexArray
-) -> dict[str, BoolArray] | None:
-    """Some rows of `failed_rows`."""
-    if failed is None:
-        return None
-    return {kind: rows[inside] for kind, rows in failed.items()}
-
-
 def _sample(
     key: dict[str, str],
     case_values: FloatArray,
     patients: IndexArray | None,
-    failed: dict[str, BoolArray] | None,
+    failed: dict[str, BoolArray],
     failure: Failure,
     patient_score: PatientScore,
 ) -> Sample:
@@ -121,9 +112,8 @@ def _sample(
         "n_undefined": int(np.isnan(case_values).sum()),
         "n_patients": int(np.count_nonzero(~np.isnan(values))),
     }
-    if failed is not None:
-        for kind, rows in failed.items():
-            counts[f"n_{kind}"] = int(np.count_nonzero(rows))
+    for kind, rows in failed.items():
+        counts[f"n_{kind}"] = int(np.count_nonzero(rows))
 
     if key["metric"] == failure.metric:
         has_failed = failure.of_cases(case_values, failed)

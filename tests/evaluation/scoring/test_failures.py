@@ -59,8 +59,8 @@ def test_a_distance_that_leaves_out_missed_labels_meets_no_requirement(failures)
 def test_a_distance_at_the_bound_does_not_fail_by_rounding():
     distances = np.array([3 * 0.1, 0.3001])
 
-    assert Failure.of("hd95>0.3").of_cases(distances, None).tolist() == [0, 1]
-    assert Failure.of("hd95>=0.3").of_cases(distances, None).tolist() == [1, 1]
+    assert Failure.of("hd95>0.3").of_cases(distances, {}).tolist() == [0, 1]
+    assert Failure.of("hd95>=0.3").of_cases(distances, {}).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("text", ["absolute_volume_error>1e-05", "dice<0.9999999", "hd95>20"])
