@@ -1,7 +1,6 @@
 """New failures and recoveries of a comparison: the first thing that its readers see."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -30,61 +29,51 @@ _PLACE = ("attribute", "stratum", "label", "method")
 MOST_METHODS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Failures:
-    """What fails with a method and with the baseline, label by label."""
-
-    comparison: Comparison
-    method: str
-    changes: Sequence[ChangedFailures]  # of all cases together, those of each label
-
-    @property
-    def condition(self) -> str:
-        """When a case has failed."""
-        return _condition(self.comparison)
-
-    @property
-    def unit(self) -> str:
-        """What counts: ``case``, or ``patient``."""
-        return _unit(self.comparison)
-
-    @property
-    def most_counted(self) -> int:
-        """The number of cases that count, of the label with most."""
-        return max(len(change.names) for change in self.changes)
-
-    @property
-    def failing(self) -> list[Record]:
-        """The labels with a failure, those with the most new ones first, with the new names."""
-        labels: list[Any] = []
-        for change in self.changes:
-            counts = change.counts
-            if counts["n_failed_baseline"] or counts["n_failed_method"]:
-                labels.append({**change.key, **counts, "names": change.names[change.is_new]})
-
-        # Several trainings are no pairs, and have no new failures.
-        most = "n_failed_method" if self.changes[0].are_repeated else "new_failures"
-        return sorted(labels, key=itemgetter(most), reverse=True)
-
-
 def failure_sentences(comparison: Comparison) -> list[Prose]:
     """How many fail with each method and with the baseline, and who is new, a sentence per method.
 
     Of many methods only that none fails. Nothing where the metric of the failure is not compared.
     """
-    changed = []
-    for method in comparison.methods[1:]:
+    baseline, *others = comparison.methods
+    condition = _condition(comparison)
+    sentences = []
+    all_failing: list[Record] = []
+    for method in others:
         changes = [change for change in comparison.failing if change.key["method"] == method]
-        if changes:
-            changed.append(Failures(comparison, method, changes))
+        if not changes:
+            continue
+        failing = _failing(changes)
+        all_failing += failing
+        sentence = say(
+            "failures",
+            labels=failing,
+            baseline=baseline,
+            method=method,
+            condition=condition,
+            most_counted=max(len(change.names) for change in changes),
+            unit=_unit(comparison),
+        )
+        sentences.append(sentence)
 
-    if len(comparison.methods) > MOST_METHODS:
-        sentences = []
-        if changed and not any(failures.failing for failures in changed):
-            sentences = [say("no_failures", of=changed[0])]
-    else:
-        sentences = [say("failures", of=failures) for failures in changed]
+    n_methods = len(comparison.methods)
+    if n_methods > MOST_METHODS and (all_failing or not sentences):
+        return []
+    if n_methods > MOST_METHODS:
+        sentences = [say("no_failures", condition=condition, n_methods=n_methods)]
     return [Prose(sentence, kind="first") for sentence in sentences]
+
+
+def _failing(changes: Sequence[ChangedFailures]) -> list[Record]:
+    """The labels with a failure, those with the most new ones first, with the new names."""
+    labels: list[Any] = []
+    for change in changes:
+        counts = change.counts
+        if counts["n_failed_baseline"] or counts["n_failed_method"]:
+            labels.append({**change.key, **counts, "names": change.names[change.is_new]})
+
+    # Several trainings are no pairs, and have no new failures.
+    most = "n_failed_method" if changes[0].are_repeated else "new_failures"
+    return sorted(labels, key=itemgetter(most), reverse=True)
 
 
 def failure_tables(comparison: Comparison, *, most_rows: int = _MOST_ROWS) -> Iterator[Table]:

@@ -1,6 +1,5 @@
 """The findings of an evaluation in sentences, the worst strata first."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +11,15 @@ from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
-from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED, values_of_few
+from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED
 from nnunet_dro.evaluation.report.words import finding_of, say
 from nnunet_dro.evaluation.scoring.failures import DECIMALS, DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.chance_gaps import ChanceGap, chance_gaps, told_statistic
 from nnunet_dro.evaluation.statistics.columns import (
-    FEWEST_TO_READ,
     STATISTICS,
     enough_cases,
     n_units,
-    unit_of,
 )
 from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
@@ -48,11 +45,6 @@ class WorstStratum:
         return self.rows[str(self.worst["worst_stratum"])]
 
     @property
-    def unit(self) -> str:
-        """What counts: ``case``, or ``patient``."""
-        return unit_of(self.row)
-
-    @property
     def attribute(self) -> str:
         """What divides the cases."""
         return str(self.worst["attribute"])
@@ -66,17 +58,6 @@ class WorstStratum:
     def value(self) -> float:
         """The statistic of this stratum."""
         return float(self.worst["worst"])
-
-    @property
-    def values(self) -> list[float]:
-        """The values of its cases, where these are few."""
-        return values_of_few(self.row)
-
-    @property
-    def has_interval(self) -> bool:
-        """Whether the statistic has both bounds."""
-        _, low, high = fmt.estimate(self.row, self.statistic)
-        return not (math.isnan(low) or math.isnan(high))
 
     @property
     def stratum(self) -> str:
@@ -96,11 +77,6 @@ class WorstStratum:
             for name, row in self.rows.items()
             if not enough_cases(self.metric.tail, n_units(row))
         ]
-
-    @property
-    def are_few(self) -> bool:
-        """Whether its cases are few, whatever the statistic."""
-        return n_units(self.row) < FEWEST_TO_READ
 
     @property
     def is_alone(self) -> bool:

@@ -20,7 +20,6 @@ from nnunet_dro.evaluation.statistics.columns import (
     counted_units,
     enough_cases,
     n_units,
-    unit_of,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import label_words
@@ -46,19 +45,9 @@ class Change:
     metric: Metric
 
     @property
-    def unit(self) -> str:
-        """What counts: ``case``, or ``patient``."""
-        return unit_of(self.row)
-
-    @property
     def before(self) -> float:
         """The value of the baseline."""
         return float(self.row[f"{self.statistic}_baseline"])
-
-    @property
-    def after(self) -> float:
-        """The value of the method."""
-        return float(self.row[f"{self.statistic}_method"])
 
     @property
     def difference(self) -> float:

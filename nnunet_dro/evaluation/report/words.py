@@ -4,8 +4,14 @@ from pathlib import Path
 
 from nnunet_dro.evaluation.comparing.comparison import notable
 from nnunet_dro.evaluation.report import formatting
-from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES
-from nnunet_dro.evaluation.statistics.columns import STATISTICS, counted_units, n_units, unit_of
+from nnunet_dro.evaluation.report.statistic_columns import FEW, FOOTNOTES, values_of_few
+from nnunet_dro.evaluation.statistics.columns import (
+    FEWEST_TO_READ,
+    STATISTICS,
+    counted_units,
+    n_units,
+    unit_of,
+)
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note
 from nnunet_dro.pages.words import Words
@@ -14,6 +20,7 @@ _WORDS = Words(
     Path(__file__).parent / "assets" / "words.jinja",
     {
         "FEW": FEW,
+        "FEWEST_TO_READ": FEWEST_TO_READ,
         "FOOTNOTES": FOOTNOTES,
         "STATISTICS": STATISTICS,
         "counted_units": counted_units,
@@ -21,6 +28,7 @@ _WORDS = Words(
         "n_units": n_units,
         "notable": notable,
         "unit_of": unit_of,
+        "values_of_few": values_of_few,
     },
 )
 
