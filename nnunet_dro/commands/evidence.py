@@ -312,6 +312,5 @@ def _compared_anew(
 
 def _predictions(evaluation: Evaluation) -> Any:
     """What tells whose predictions were evaluated: files, or nnU-Net's summary.json of them."""
-    inputs = evaluation.about.get("inputs", {})
     names = ("references_sha256", "predictions_sha256", "summary_json_sha256")
-    return [inputs.get(name) for name in names]
+    return [evaluation.inputs.get(name) for name in names]

@@ -61,7 +61,7 @@ class Evaluation:
         about: What summary.json says of the run: ``versions``, ``options``, ``definitions``,
             ``inputs``.
         lesions: A row per lesion of the labels that were compared lesion by lesion; see
-            `lesion_columns`. Empty without any.
+            `LESION_COLUMNS` and distances. Empty without any.
         lesion_sizes: From `lesion_sizes`; empty likewise where no label was compared lesion by
             lesion.
         notes: Sentences for the reader: on extra predictions, cases without a value ... (Which
@@ -87,15 +87,14 @@ class Evaluation:
         return EvaluateOptions.of(self.about.get("options", {}))
 
     @property
-    def absent(self) -> tuple[str, ...]:
-        """The references without a prediction that were to be expected."""
-        inputs = self.about.get("inputs", {})
-        return tuple(inputs.get("references_without_prediction", ()))
+    def inputs(self) -> Mapping[str, Any]:
+        """What summary.json says of its files."""
+        return self.about.get("inputs", {})
 
     @property
-    def strata_without_cases(self) -> Mapping[str, Sequence[str]]:
-        """Attribute to the strata of the case table without any evaluated case."""
-        return self.about.get("inputs", {}).get("strata_without_cases", {})
+    def absent(self) -> tuple[str, ...]:
+        """The references without a prediction that were to be expected."""
+        return tuple(self.inputs.get("references_without_prediction", ()))
 
     @cached_property
     def case_table(self) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -83,8 +82,7 @@ def _reason(pair: PairOfFiles, labels: Labels | None) -> tuple[str, str]:
 
 def invalid_of(evaluation: Evaluation) -> Mapping[str, str]:
     """The cases whose prediction was invalid and is scored as failed, with the reason."""
-    inputs: Mapping[str, Any] = evaluation.about.get("inputs", {})
-    reasons: Mapping[str, str] = inputs.get("invalid_predictions", {})
+    reasons: Mapping[str, str] = evaluation.inputs.get("invalid_predictions", {})
     return reasons
 
 

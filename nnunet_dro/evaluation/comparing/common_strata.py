@@ -85,7 +85,8 @@ def absent_strata(
         for evaluation in evaluations.values():
             if attribute in evaluation.stratum_of_case:
                 divided += map(str, evaluation.stratum_of_case[attribute].cat.categories)
-            without_cases += evaluation.strata_without_cases.get(attribute, ())
+            by_attribute = evaluation.inputs.get("strata_without_cases", {})
+            without_cases += by_attribute.get(attribute, ())
 
         present = stratum_of_case.cat.categories
         expected = dict.fromkeys([*divided, *without_cases])

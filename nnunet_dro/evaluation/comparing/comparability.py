@@ -167,5 +167,5 @@ def _notes_on_references(
 
 def _reference_digests(evaluation: Evaluation) -> dict[str, str]:
     """Case to the SHA-256 of its reference file, where it is recorded."""
-    digests = evaluation.about.get("inputs", {}).get("files_sha256", {})
+    digests = evaluation.inputs.get("files_sha256", {})
     return {case: reference for case, (reference, _) in digests.items()}

@@ -57,7 +57,7 @@ def evaluation_html(
     blocks += _volumes(cases)
     blocks += _false_positives(cases)
     if entries:
-        missing = evaluation.about.get("inputs", {}).get("missing_predictions", ())
+        missing = evaluation.inputs.get("missing_predictions", ())
         blocks += _pictures(entries, links, any_missing=bool(missing))
 
     pictures = {

@@ -48,7 +48,6 @@ def evidence_pack(
     links: Mapping[tuple[str, str], str] = MappingProxyType({}),
     *,
     records: Mapping[str, str] = MappingProxyType({}),
-    time: str | None = None,
 ) -> dict[str, str]:
     """Everything that one evaluation says, as the contents of files to put on record.
 
@@ -60,7 +59,6 @@ def evidence_pack(
         links: Case and label to an address in the viewer, for the page.
         records: Further files, name to content: the protocol, the record of the self-check, and
             those of a comparison.
-        time: Date and time of the pack; None for now.
 
     Returns:
         The name of each file to its content, the manifest last.
@@ -69,7 +67,7 @@ def evidence_pack(
         ValueError: If a number or a verdict is not the one that the scores give.
     """
     check_evaluation(evaluation)
-    time = time or now()
+    time = now()
     files = {
         **records,
         **evaluation_files(evaluation),
@@ -127,7 +125,7 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
         "evaluation": evaluation,
         "about": evaluation.about,
         "options": options,
-        "inputs": evaluation.about.get("inputs", {}),
+        "inputs": evaluation.inputs,
         "count": count,
         "one": cases_and_patients.assign(share=shares),
         "n_cases": int(cases_and_patients["cases"].iloc[0]),
@@ -179,7 +177,7 @@ def model_index(evaluation: Evaluation) -> str:
 
     JSON is YAML, and quotes every name safely, whatever is in it.
     """
-    inputs = evaluation.about.get("inputs", {})
+    inputs = evaluation.inputs
     entries = {
         "library_name": "nnunet-dro",
         "tags": ["medical-image-segmentation", "nnU-Net"],
