@@ -110,7 +110,8 @@ def read_scores(path: Path) -> Evaluation:
     columns = _columns(rows, software)
     table, rows_left_out = _cases(rows, software, list(columns.scores))
     scores = _scores(table, columns, path)
-    without_counts = _lesion_metrics_without_counts(scores)
+    # Metrics on lesions count for nothing in a table that does not say how many lesions there are.
+    without_counts = [] if labels_with_lesions(scores) else lesion_metrics(scores.columns)
     scores = scores.drop(columns=without_counts)
 
     metrics = [name for name in METRICS if name in scores]
@@ -301,10 +302,3 @@ def _numbers(entries: "pd.Series[str]") -> tuple["pd.Series[float]", "pd.Series[
     numbers = pd.to_numeric(entries, errors="coerce").astype(np.float64)
     is_text = numbers.isna() & ~entries.str.strip().isin(_NO_NUMBER)
     return numbers, is_text
-
-
-def _lesion_metrics_without_counts(scores: pd.DataFrame) -> list[str]:
-    """The metrics on lesions of a table that does not say how many lesions there are."""
-    if labels_with_lesions(scores):
-        return []
-    return lesion_metrics(scores.columns)

@@ -253,17 +253,13 @@ def _is_name(table: str, column: str) -> bool:
     return column in _NAMES
 
 
-def _are_texts(values: "pd.Series[Any]") -> bool:
-    """Whether all values are texts, of which there may be none."""
-    return pd.api.types.infer_dtype(values, skipna=False) in ("string", "empty")
-
-
 def _table(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """A table with numbers where numbers must be, and texts where names must be."""
     for column in table.columns:
         values = table[column]
         is_number = pd.api.types.is_numeric_dtype(values)
-        if column in _NAMES and not _are_texts(values):
+        kind = pd.api.types.infer_dtype(values, skipna=False)
+        if column in _NAMES and kind not in ("string", "empty"):
             raise TypeError(column)
         if not _is_name(name, column) and not is_number:
             table[column] = pd.to_numeric(values)

@@ -56,7 +56,9 @@ class ShownCases:
             n_rows = _n_rows_of_figures(strata, labels)
             most_dots = max(20, parts.MOST_DOTS // max(n_rows, 1))
 
-        scores = _without_unknown_volumes(evaluation.scores)
+        volumes = evaluation.scores.columns.intersection(list(_VOLUMES))
+        is_unknown = evaluation.scores[volumes].isna().all()
+        scores = evaluation.scores.drop(columns=volumes[is_unknown])
         kept = np.arange(len(scores))
         if len(scores) > parts.MOST_CASE_ROWS:
             kept = _kept_rows(
@@ -149,12 +151,6 @@ def _n_rows_of_figures(strata: pd.DataFrame, labels: Mapping[str, Sequence[str]]
     for attribute, shown_labels in labels.items():
         n_rows += len(shown_labels) * int(n_strata[attribute])
     return n_rows
-
-
-def _without_unknown_volumes(scores: pd.DataFrame) -> pd.DataFrame:
-    volumes = [name for name in _VOLUMES if name in scores]
-    unknown = [name for name in volumes if scores[name].isna().all()]
-    return scores.drop(columns=unknown)
 
 
 def _kept_rows(

@@ -171,10 +171,6 @@ class Instances:
             above_mm3=above_mm3 or 0.0,
         )
 
-    def covers(self, label: str) -> bool:
-        """Whether the lesions of a label are compared."""
-        return EVERY_LABEL in self.labels or label in self.labels
-
     def check_labels(self, names: Collection[str]) -> None:
         """Check that all labels are among these names."""
         unknown = [label for label in self.labels if label not in (*names, EVERY_LABEL)]

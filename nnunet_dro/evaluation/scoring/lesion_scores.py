@@ -24,12 +24,7 @@ LESION_COLUMNS = (
 DISTANCE_COLUMNS = {"hd95": "lesion_hd95", "nsd": "lesion_nsd"}
 
 
-def lesion_columns(metrics: Collection[str]) -> list[str]:
-    """The columns of lesions.csv where these metrics are computed."""
-    return [*LESION_COLUMNS, *_distance_columns(metrics)]
-
-
-def _distance_columns(metrics: Collection[str]) -> list[str]:
+def distance_columns(metrics: Collection[str]) -> list[str]:
     """The columns of distances where these metrics are computed."""
     return [column for column, metric in DISTANCE_COLUMNS.items() if metric in metrics]
 
@@ -64,7 +59,7 @@ def score_lesions(
         instances,
         voxel_mm3=float(np.nan_to_num(voxel_mm3, nan=1.0)),
     )
-    columns = _distance_columns(scoring.metrics)
+    columns = distance_columns(scoring.metrics)
     distances = {}
     for match in matching.matches:
         if columns and match.predicted:

@@ -16,7 +16,7 @@ from nnunet_dro.evaluation.scoring.dicom import DICOM_ENDING
 from nnunet_dro.evaluation.scoring.foreground import Foreground, Runs
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair
 from nnunet_dro.evaluation.scoring.label_maps import Labels, grid_of_image
-from nnunet_dro.evaluation.scoring.lesion_scores import lesion_columns
+from nnunet_dro.evaluation.scoring.lesion_scores import LESION_COLUMNS, distance_columns
 from nnunet_dro.evaluation.scoring.map_pairs import read_pair
 from nnunet_dro.evaluation.scoring.score_arrays import PairOfMaps, add_lesions, score_volumes
 from nnunet_dro.evaluation.scoring.scoring import COUNTS, Scoring
@@ -229,8 +229,8 @@ class ScoredPairs:
     only_predicted: tuple[str, ...] = ()
     #: Case to the SHA-256 of the contents of its reference and its prediction; see `ScoredPair`.
     sha256: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: A row per lesion, sorted by case: `lesion_columns`; empty where no label is compared lesion
-    #: by lesion.
+    #: A row per lesion, sorted by case: `LESION_COLUMNS` and distances; empty where no label is
+    #: compared lesion by lesion.
     lesions: pd.DataFrame = field(default_factory=pd.DataFrame)
     #: Case to what the rules for the headers of its files say, where it matters.
     rules: Mapping[str, Rules | str] = field(default_factory=dict)
@@ -290,7 +290,9 @@ def score_pairs(
         table=pd.DataFrame(rows, columns=["case", *scoring.columns]),
         only_predicted=only_predicted,
         sha256={scores.case: scores.sha256 for scores in scored},
-        lesions=pd.DataFrame(lesions, columns=lesion_columns(scoring.metrics)),
+        lesions=pd.DataFrame(
+            lesions, columns=[*LESION_COLUMNS, *distance_columns(scoring.metrics)]
+        ),
         rules={scores.case: scores.rules for scores in scored if scores.rules},
         n_known=n_known,
     )

@@ -9,6 +9,7 @@ import numpy as np
 from nnunet_dro.choices import EmptyRule, choice_of
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.instances import (
+    EVERY_LABEL,
     LESION_COUNTS,
     Instances,
     lesion_metrics,
@@ -171,7 +172,8 @@ class Scoring:
 
     def has_lesions(self, label: str) -> bool:
         """Whether a label is compared lesion by lesion."""
-        return self.instances is not None and self.instances.covers(label)
+        labels = self.instances.labels if self.instances else ()
+        return EVERY_LABEL in labels or label in labels
 
     def of_label(self, label: str, values: Mapping[str, float]) -> dict[str, float]:
         """Those of some values that a label has.
