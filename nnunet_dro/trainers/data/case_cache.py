@@ -128,19 +128,27 @@ class CaseCache(Generic[Value]):
         stamps: Mapping[str, tuple[int, int] | None],
         log: Callable[[str], object],
     ) -> None:
+        """Add values to the cache."""
         entries = {}
         for case, value in values.items():
             stamp = stamps[case]
             if stamp is not None:
                 size, modified = stamp
                 entries[case] = {"bytes": size, "modified_s": modified, self.key: value}
+        # Ranks and folds may write at the same time. Each writes a file of its own, and the last
+        # one replaces the others; it first reads what others wrote meanwhile. Entries that are lost
+        # all the same are measured again.
+        own = self.file.with_name(f"{self.file.stem}.{uuid4().hex}{self.file.suffix}")
         try:
-            self._write(entries)
+            own.write_text(json.dumps(self._read() | entries))
+            own.replace(self.file)
         except OSError as error:
             log(
                 f"WARNING: could not keep {self.file} ({error}). The next training will measure "
                 "the cases again."
             )
+        finally:
+            own.unlink(missing_ok=True)
 
     def _stamp(self, case: str) -> tuple[int, int] | None:
         """Size in bytes and modification time in seconds of a case; None without a file."""
@@ -172,17 +180,3 @@ class CaseCache(Generic[Value]):
             except (AttributeError, KeyError, TypeError, ValueError):
                 continue
         return valid
-
-    def _write(self, entries: dict[str, dict[str, Any]]) -> None:
-        """Add entries to the cache.
-
-        Ranks and folds may write at the same time. Each writes a file of its own, and the last one
-        replaces the others; it first reads what others wrote meanwhile. Entries that are lost all
-        the same are measured again.
-        """
-        own = self.file.with_name(f"{self.file.stem}.{uuid4().hex}{self.file.suffix}")
-        try:
-            own.write_text(json.dumps(self._read() | entries))
-            own.replace(self.file)
-        finally:
-            own.unlink(missing_ok=True)
