@@ -1,10 +1,8 @@
 """The command `nnunet-dro compare`."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -68,19 +66,15 @@ def compare(options: _Options) -> None:
     del trainings_by_method
     if options.protocol:
         comparison = under_protocol(comparison, options.protocol)
-    origin = _origin(options, folders_by_method)
+    # What it is made of, so that an evidence pack can make it again.
+    files_by_method = {
+        name: [str(folder.absolute()) for folder in folders]
+        for name, folders in folders_by_method.items()
+    }
+    origin = {"by": list(options.by), "files": files_by_method}
     comparison = replace(comparison, about={**comparison.about, "inputs": origin})
 
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))
     show(comparison_table(comparison), options.output / "report.html")
     stop_if_unmet(comparison.about["requirements"])
-
-
-def _origin(options: _Options, folders_by_method: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
-    """What the comparison is made of, so that an evidence pack can make it again."""
-    files_by_method = {
-        name: [str(folder.absolute()) for folder in folders]
-        for name, folders in folders_by_method.items()
-    }
-    return {"by": list(options.by), "files": files_by_method}

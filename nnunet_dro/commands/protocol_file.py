@@ -163,7 +163,10 @@ def read_protocol(path: Path) -> Protocol:
 
 def protocol_of(text: str, name: str) -> Protocol:
     """The protocol of the text of a file, and whether it is as it was written."""
-    content = _parsed_toml(text, name)
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _no_toml(name, error) from error
     file_format = content.get("format")
     if file_format not in (FORMAT, EARLIER_FORMAT):
         raise InputError(
@@ -212,13 +215,6 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise _no_toml(str(path), error) from error
-
-
-def _parsed_toml(text: str, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _no_toml(name, error) from error
 
 
 def _no_toml(name: str, error: ValueError) -> ValueError:

@@ -135,7 +135,9 @@ def _read_json(path: Path) -> list[list[str]]:
             "entries"
         )
 
-    rows = _rows_of_records(parts)
+    # Records may lack attributes; the names are the first row.
+    names = list(dict.fromkeys(name for record in parts for name in record))
+    rows = [names, *(_texts(record.get(name) for name in names) for record in parts)]
     if is_mapping:
         # An attribute called `case` would duplicate that column, which is refused.
         rows = [[case, *row] for case, row in zip(["case", *content], rows, strict=True)]
@@ -148,13 +150,6 @@ def _rows_of_columns(columns: Mapping[str, list[Any]]) -> list[list[str]]:
         raise ValueError("its columns differ in length")
     rows = [_texts(row) for row in zip(*columns.values(), strict=True)]
     return [list(columns), *rows]
-
-
-def _rows_of_records(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The rows of records, which may lack attributes; the names are the first row."""
-    names = list(dict.fromkeys(name for record in records for name in record))
-    rows = [_texts(record.get(name) for name in names) for record in records]
-    return [names, *rows]
 
 
 def _stripped_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

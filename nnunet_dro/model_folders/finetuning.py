@@ -17,7 +17,7 @@ from nnunet_dro.model_folders.source_model import SourceModel, check_same_networ
 from nnunet_dro.nnunet.command import variables
 from nnunet_dro.nnunet.folders import CHECKPOINTS, first_checkpoint
 from nnunet_dro.nnunet.training import Target
-from nnunet_dro.trainers.checkpoint import Source, read_checkpoint
+from nnunet_dro.trainers.checkpoint import Source, read_checkpoint, state_in
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import check_trained, parse_trainer_name
 
@@ -79,7 +79,7 @@ def is_started(target: Target, trainer: str, model: SourceModel) -> bool:
     path = first_checkpoint(folder)
     if path is None:
         return False
-    source = Source.in_checkpoint(read_checkpoint(path, cure="Remove it."))
+    source = Source.in_state(state_in(read_checkpoint(path, cure="Remove it.")))
     if source is not None and source.digest == model.source.digest:
         check_trained(folder, trainer, held_out=target.held_out_cases())
         return True

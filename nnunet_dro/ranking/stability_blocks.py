@@ -127,13 +127,18 @@ def parts_table(ranking: Ranking) -> Table:
         names = first_teams(rows["rank"])
         return share(rows["share_1"][names[0]]) if names else NO_VALUE
 
+    def tau(rows: pd.DataFrame) -> Cell:
+        row = rows.iloc[0]
+        interval = _interval(row["kendall_tau_low"], row["kendall_tau_high"])
+        return Cell(written(row["kendall_tau"], ".2f"), (interval,))
+
     columns: list[ColumnOf] = [
         (Column("By", "name"), lambda rows: _part_title(rows.iloc[0])),
         (Column("Part", "name"), lambda rows: _part_name(rows.iloc[0], ranking)),
         (Column(say("with_a_value", ranking)), lambda rows: f"{int(rows['n_valued'].iloc[0]):,}"),
         (Column("First", "text"), lambda rows: first_cell(rows["rank"])),
         (Column("First in"), how_often),
-        (Column("Kendall’s tau"), lambda rows: _tau(rows.iloc[0])),
+        (Column("Kendall’s tau"), tau),
     ]
     return Table.of(
         "How sure the ranks are by metric, label and stratum",
@@ -173,13 +178,6 @@ def _part_name(row: Any, ranking: Ranking) -> str:
     if row["kind"] != "metric":
         titles.append(str(row["label"]))
     return " of ".join(titles)
-
-
-def _tau(row: Any) -> Cell:
-    return Cell(
-        written(row["kendall_tau"], ".2f"),
-        (_interval(row["kendall_tau_low"], row["kendall_tau_high"]),),
-    )
 
 
 def _interval(low: float, high: float) -> str:

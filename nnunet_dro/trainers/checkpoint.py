@@ -158,11 +158,6 @@ class Source:
             return None
         return cls(**state[SOURCE_KEY])
 
-    @classmethod
-    def in_checkpoint(cls, checkpoint: Mapping[str, Any]) -> "Source | None":
-        """What a checkpoint says; None for a training from random weights."""
-        return cls.in_state(state_in(checkpoint))
-
 
 def digest_of(weights: Mapping[str, Tensor]) -> str:
     """Digest of names and values of weights, the same wherever they were saved."""

@@ -22,7 +22,7 @@ from nnunet_dro.model_folders.source_model import find_source, read_source
 from nnunet_dro.nnunet.folders import first_checkpoint
 from nnunet_dro.nnunet.splits_file import cases_of_source
 from nnunet_dro.nnunet.training import Target, find_target
-from nnunet_dro.trainers.checkpoint import Source, digest_of
+from nnunet_dro.trainers.checkpoint import Source, digest_of, state_in
 from tests.commands import done, refused, run
 from tests.kept.folders import VERSION_0_2
 
@@ -384,8 +384,8 @@ def test_the_command_trains_validates_and_predicts(project, tmp_path, kind, requ
         >= 0
     )
     assert (
-        Source.in_checkpoint(
-            torch.load(folder / "checkpoint_final.pth", weights_only=False)
+        Source.in_state(
+            state_in(torch.load(folder / "checkpoint_final.pth", weights_only=False))
         ).trainer
         == plain
     )

@@ -43,7 +43,10 @@ def write_suspects(
         What the terminal shows, and the path of the page.
     """
     folds = folds_of(folders)
-    where = output or _usual_folder(folds, folders)
+    fold = folds[0].folder
+    # The folder of a single fold that was named, or else that of the model.
+    is_one_fold = len(folds) == 1 and fold.name == folders[0].absolute().name
+    where = output or (fold if is_one_fold else fold.parent)
     check_writable(where, name="output", cure="Name another folder.")
     nnunet_file = _nnunet_splits(folds[0], where) if write_splits else None
     kept = _read_exclusions(where / EXCLUSIONS_FILE)
@@ -78,13 +81,6 @@ def write_suspects(
 
     write_files(where, {**suspects_files(suspects, steps), **files})
     return suspects_table(suspects, steps), where / "suspects.html"
-
-
-def _usual_folder(folds: Sequence[Fold], folders: Sequence[Path]) -> Path:
-    """The folder of a single fold that was named, or else that of the model."""
-    folder = folds[0].folder
-    is_one_fold = len(folds) == 1 and folder.name == folders[0].absolute().name
-    return folder if is_one_fold else folder.parent
 
 
 def _read_exclusions(path: Path) -> list[str] | None:
