@@ -111,6 +111,10 @@ FOLDERS = {
         said('{"labels": {"one": []}}'),
         ["dataset.json", "must be lists of values"],
     ),
+    "a region with the background": (
+        said('{"labels": {"background": [0, 0], "left": [0, 1], "organ": 2}}'),
+        ["without the background, 0, to be scored", "(0, 1) for 'left'", "dataset.json"],
+    ),
     "names as values": (
         said('{"labels": {"1": "tumour"}}'),
         ["dataset.json", "'tumour'", "Correct dataset.json"],

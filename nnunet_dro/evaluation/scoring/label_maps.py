@@ -284,7 +284,7 @@ class Labels:
             values = _label_values(name, entry)
             if name == "ignore":
                 ignore = values[0] if values else None
-            elif name != "background" and values != (0,):
+            elif name != "background" and set(values) != {0}:
                 foreground[name] = values
         return cls(foreground, ignore=ignore, reader=reader_named(dataset))
 

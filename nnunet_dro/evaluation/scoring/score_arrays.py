@@ -67,7 +67,7 @@ def score_case(
         ``n_reference``, ``n_prediction`` and ``n_intersection`` (voxels).
 
     Raises:
-        ValueError: If the shapes differ.
+        ValueError: If the shapes differ, or the background is part of a label.
 
     Example:
         >>> reference, prediction = np.array([[1, 1, 0, 2]]), np.array([[1, 0, 0, 2]])
@@ -109,6 +109,14 @@ def score_volumes(pair: PairOfMaps) -> list[dict[str, Any]]:
 
     rows = []
     for label, values in pair.labels.values.items():
+        # Of the background, only what is near a label was counted.
+        if 0 in values:
+            raise InputError(
+                "labels",
+                must="be without the background, 0, to be scored",
+                got=f"{values!r} for {label!r}",
+                cure="Take it out of the label in dataset.json.",
+            )
         in_reference = np.isin(counts.reference, values)
         in_prediction = np.isin(counts.prediction, values)
         in_both = in_reference & in_prediction
