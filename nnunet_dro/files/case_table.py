@@ -248,10 +248,13 @@ def notes_on_decimal_commas(column: str, entries: Iterable[str]) -> list[str]:
 def _meaning(entry: str) -> str:
     """What an entry means, whatever its case, spaces, underscores, leading zeros and ``.0``.
 
-    Nor does it matter in which of Unicode's forms it is: an a with dots is one character or two.
+    Nor do characters without a width matter, or in which of Unicode's forms it is: an a with dots
+    is one character or two.
     """
     words = unicodedata.normalize("NFKC", entry).casefold().replace("_", " ").split()
-    return " ".join(re.sub(r"^0+(?=\d)|(?<=\d)\.0+$", "", word) for word in words)
+    return " ".join(
+        re.sub(r"^0+(?=\d)|(?<=\d)\.0+$|[\u200b-\u200f\u2060\ufeff]", "", word) for word in words
+    )
 
 
 def dividing_attributes(table: pd.DataFrame) -> list[str]:

@@ -487,10 +487,11 @@ def test_only_the_evaluated_cases_play_a_part_and_cuts_have_names():
 
 def test_entries_that_may_mean_the_same_are_noted_column_by_column():
     of_cases = table(
-        centre=["A", "a", "Ä", "A\u0308"],
-        scanner=["1", "1.0", "1.5 T", "1.5_t"],
-        age=["5", "05", "40", "60"],
-        patient=["p 1", "P_01", "p 2", "missing"],
+        centre=["A", "a", "Ä", "A\u0308", "B"],
+        # Web pages and spreadsheets leave spaces without a width.
+        scanner=["1", "1.0", "1.5 T", "1.5_t", "1.5 T\u200b"],
+        age=["5", "05", "40", "60", "60"],
+        patient=["p 1", "P_01", "p 2", "missing", "p 3"],
     )
     said = (
         "{} has entries that may mean the same: {}. They count as different ones. If they are not, "
@@ -499,7 +500,7 @@ def test_entries_that_may_mean_the_same_are_noted_column_by_column():
 
     assert notes_on_entries(of_cases, ["centre,scanner", "age:0,18,65"], "patient") == [
         said.format("centre", "A = a, A\u0308 = Ä"),
-        said.format("scanner", "1 = 1.0, 1.5 T = 1.5_t"),
+        said.format("scanner", "1 = 1.0, 1.5 T = 1.5 T\u200b = 1.5_t"),
         said.format("patient", "P_01 = p 1"),
     ]
     assert notes_on_entries(table(site=["A1", "A10", "B1", "10", "1"]), ["site"]) == []
