@@ -78,7 +78,7 @@ def find_common_ground(
 
     expected: set[str] = set()
     for evaluation in evaluations.values():
-        expected |= {*map(str, evaluation.scores["case"].unique()), *evaluation.absent}
+        expected |= {*_unique(evaluation.scores["case"]), *evaluation.absent}
 
     first = next(iter(evaluations.values()))
     return CommonGround(
@@ -93,8 +93,7 @@ def find_common_ground(
 
 def _common_labels(evaluations: Mapping[str, Evaluation]) -> tuple[str, ...]:
     labels = {
-        method: list(map(str, evaluation.scores["label"].unique()))
-        for method, evaluation in evaluations.items()
+        method: _unique(evaluation.scores["label"]) for method, evaluation in evaluations.items()
     }
     differing = _lacking(labels)
     if differing:
@@ -139,8 +138,7 @@ def _common_cases(
 ) -> tuple[tuple[str, ...], list[str]]:
     """The cases that all evaluations have, sorted, and a note on the others."""
     cases = {
-        method: list(map(str, evaluation.scores["case"].unique()))
-        for method, evaluation in evaluations.items()
+        method: _unique(evaluation.scores["case"]) for method, evaluation in evaluations.items()
     }
     common = tuple(sorted(_common(cases)))
     differing = _lacking(cases)
@@ -213,6 +211,10 @@ def check_methods(methods: list[str]) -> None:
             got=f"{twice[0]!r} twice",
             cure="Rename one.",
         )
+
+
+def _unique(column: "pd.Series[str]") -> list[str]:
+    return [str(name) for name in column.unique()]
 
 
 def _common(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -43,10 +43,7 @@ def write_suspects(
         What the terminal shows, and the path of the page.
     """
     folds = folds_of(folders)
-    fold = folds[0].folder
-    # The folder of a single fold that was named, or else that of the model.
-    is_one_fold = len(folds) == 1 and fold.name == folders[0].absolute().name
-    where = output or (fold if is_one_fold else fold.parent)
+    where = output or _usual_folder(folds, folders)
     check_writable(where, name="output", cure="Name another folder.")
     nnunet_file = _nnunet_splits(folds[0], where) if write_splits else None
     kept = _read_exclusions(where / EXCLUSIONS_FILE)
@@ -81,6 +78,13 @@ def write_suspects(
 
     write_files(where, {**suspects_files(suspects, steps), **files})
     return suspects_table(suspects, steps), where / "suspects.html"
+
+
+def _usual_folder(folds: Sequence[Fold], folders: Sequence[Path]) -> Path:
+    """The folder of a single fold that was named, or else that of the model."""
+    fold = folds[0].folder
+    is_one_fold = len(folds) == 1 and fold.name == folders[0].absolute().name
+    return fold if is_one_fold else fold.parent
 
 
 def _read_exclusions(path: Path) -> list[str] | None:
