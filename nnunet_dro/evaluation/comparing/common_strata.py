@@ -31,7 +31,7 @@ def find_common_strata(
         strata = strata.rename(attribute)
 
         for method, evaluation in others:
-            if _can_divide(evaluation, spec):
+            if _divides_alike(evaluation, spec, baseline):
                 theirs = _strata_of(evaluation, spec, ground)
                 _check_same(
                     strata,
@@ -97,14 +97,19 @@ def absent_strata(
     return absent
 
 
-def _can_divide(evaluation: Evaluation, spec: str) -> bool:
+def _divides_alike(evaluation: Evaluation, spec: str, baseline: Evaluation) -> bool:
+    """Whether an evaluation can be divided in the same way as the baseline.
+
+    An attribute of the baseline may be a cut column, and only the whole column is in the other's
+    case table.
+    """
     if spec in evaluation.stratum_of_case:
         return True
     try:
         parse_by(spec, [str(column) for column in evaluation.case_table.columns])
     except ValueError:
         return False
-    return True
+    return spec not in baseline.stratum_of_case or spec in baseline.options.by
 
 
 def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.Series[str]":

@@ -474,6 +474,11 @@ def test_by_takes_attributes_and_columns_of_the_case_table():
     )
 
     assert list(cut.table["n"]) == [1, 3], "no stratum of the uncut column"
+    # Nor of the uncut column of an evaluation without strata.
+    divided = evaluation([0.1] * 4, by=cut.stratum_of_case, age=options["age"])
+    assert list(
+        compare({"A": divided, "B": replace(divided, stratum_of_case={})}, n_resamples=0).table["n"]
+    ) == [1, 3]
     with pytest.raises(ValueError, match="'scanner'"):
         compare(evaluations, by=["scanner"])
 
