@@ -16,6 +16,7 @@ from nnunet_dro.trainers.checkpoint import (
     EARLIER_KEY,
     Source,
     check_resumed,
+    read_checkpoint,
     recorded_options,
     trained_cases,
 )
@@ -140,7 +141,7 @@ def check_best_checkpoint(trainer: Any) -> None:
         return
 
     loaded = trainer.logger.get_checkpoint()
-    written = torch.load(best, map_location="cpu", weights_only=False, mmap=True)["logging"]
+    written = read_checkpoint(best, cure="Move it away.")["logging"]
     first_epochs = [log["epoch_start_timestamps"][:1] for log in (loaded, written)]
     if first_epochs[0] != first_epochs[1]:
         raise ValueError(
