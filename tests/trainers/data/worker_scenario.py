@@ -1,5 +1,5 @@
 """Twenty cases, one of them hard, through nnU-Net's augmenter with real worker processes; prints
-its share of draws.
+the share of batches with it before it is hard, once it is known to be hard, and after it.
 
 Run as a program, with the ways to start processes as its arguments; each has a line.
 """
@@ -17,6 +17,8 @@ from nnunet_dro.trainers.data.dataloading import DrawsByHardness
 
 N_CASES = 20
 HARD = 7
+# More batches than the queue and the workers hold: those drawn before its loss was known.
+N_BATCHES_IN_FLIGHT = 20
 
 
 class NamesOnly(DataLoader):
@@ -40,16 +42,18 @@ def main(start_method: str) -> None:
     augmenter = NonDetMultiThreadedAugmenter(
         loader, None, num_processes=2, num_cached=6, wait_time=0.002
     )
-    counts = np.zeros((3, N_CASES), dtype=int)
+    is_drawn = []
     for iteration in range(900):
         batch = next(augmenter)
         indices = CaseColumns.in_batch(batch).indices.numpy()
         assert list(batch["keys"]) == [cases[i] for i in indices]
         # Nothing is hard in the first third, case 7 in the second, case 3 in the last.
-        hard = (None, HARD, 3)[iteration // 300]
-        table.update(indices, np.where(indices == hard, 1.0, 0.0))
-        np.add.at(counts[iteration // 300], indices, 1)
-    print(*(counts[:, HARD] / counts.sum(1)), table.n_unseen)
+        hardest = (None, HARD, 3)[iteration // 300]
+        table.update(indices, np.where(indices == hardest, 1.0, 0.0))
+        is_drawn.append(HARD in indices)
+    before, hard, after = np.split(np.array(is_drawn), 3)
+    known = hard[hard.argmax() + N_BATCHES_IN_FLIGHT :]
+    print(before.mean(), known.mean(), after.mean(), table.n_unseen)
     augmenter._finish()
 
 
