@@ -5,6 +5,7 @@ slices of them, on lesions, or on real data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from experiments.convergence.questions import (
     phantoms,
     tail,
 )
-from experiments.convergence.spoilt_nuclei import A_LITTLE, MORE, NONE, wrong_nuclei
+from experiments.convergence.spoilt_nuclei import A_LITTLE, NONE, wrong_nuclei
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
@@ -53,7 +54,20 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei": nuclei,
     "-nuclei-wrong": wrong_nuclei,
     "-nuclei-eroded": partial(wrong_nuclei, spoiling=A_LITTLE, words="eroded labels"),
-    "-nuclei-eroded-many": partial(wrong_nuclei, spoiling=MORE, words="more eroded labels"),
+    "-nuclei-eroded-few": partial(
+        wrong_nuclei, spoiling=replace(A_LITTLE, share=0.05), words="few eroded labels"
+    ),
+    "-nuclei-eroded-many": partial(
+        wrong_nuclei, spoiling=replace(A_LITTLE, share=0.3), words="more eroded labels"
+    ),
+    "-nuclei-dilated": partial(
+        wrong_nuclei, spoiling=replace(A_LITTLE, kinds=("dilated",)), words="dilated labels"
+    ),
+    "-nuclei-eroded-dilated": partial(
+        wrong_nuclei,
+        spoiling=replace(A_LITTLE, kinds=("eroded", "dilated")),
+        words="eroded and dilated labels",
+    ),
     "-nuclei-right": partial(wrong_nuclei, spoiling=NONE, words="the same images, right labels"),
     "-hc18": partial(strata_of_pictures, HC18),
     "-isic": partial(strata_of_pictures, ISIC),
@@ -72,7 +86,10 @@ REAL = {
     "-nuclei-fresh": "The dataset of nuclei",
     "-nuclei-wrong": "The dataset of nuclei",
     "-nuclei-eroded": "The dataset of nuclei",
+    "-nuclei-eroded-few": "The dataset of nuclei",
     "-nuclei-eroded-many": "The dataset of nuclei",
+    "-nuclei-dilated": "The dataset of nuclei",
+    "-nuclei-eroded-dilated": "The dataset of nuclei",
     "-nuclei-right": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
@@ -95,7 +112,10 @@ SECTIONS = {
     "-slices-fresh": "convergence-slices",
     "-nuclei-fresh": "convergence-nuclei",
     "-nuclei-eroded": "convergence-nuclei-wrong",
+    "-nuclei-eroded-few": "convergence-nuclei-wrong",
     "-nuclei-eroded-many": "convergence-nuclei-wrong",
+    "-nuclei-dilated": "convergence-nuclei-wrong",
+    "-nuclei-eroded-dilated": "convergence-nuclei-wrong",
     "-nuclei-right": "convergence-nuclei-wrong",
     "-isic-fresh": "convergence-isic",
 }

@@ -19,8 +19,6 @@ from experiments.spoilt_labels.spoiling import Spoiling, write_spoilt
 GROSSLY = Spoiling()
 #: Of some images the labels are too small by two fifths, as those of phantoms are.
 A_LITTLE = Spoiling(share=0.15, kinds=("eroded",), kept=0.6)
-#: Twice as many of them.
-MORE = Spoiling(share=0.3, kinds=("eroded",), kept=0.6)
 #: The same images, to compare with.
 NONE = Spoiling(share=0.0)
 
