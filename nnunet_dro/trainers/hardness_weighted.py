@@ -115,12 +115,6 @@ class HardnessWeighted(_Trainer):
 
     def _check_before_training(self) -> None:
         """Raise errors before workers are started, whose messages at their end would hide them."""
-        if self.is_cascaded:
-            training, validation = self.do_split()
-            check_previous_stage(
-                Path(self.folder_with_segs_from_previous_stage),
-                [*training, *validation],
-            )
         _ = self._draws_of_images
 
     def _build_loss(self) -> nn.Module:
@@ -141,10 +135,15 @@ class HardnessWeighted(_Trainer):
         return loss.to(self.device)
 
     def get_tr_and_val_datasets(self) -> tuple[Any, Any]:
-        """nnU-Net's training and validation cases, all of which must be preprocessed."""
+        """nnU-Net's training and validation cases.
+
+        All must be preprocessed and, in a cascade, predicted by the stage before.
+        """
         train, validation = super().get_tr_and_val_datasets()
         cases = [*train.identifiers, *validation.identifiers]
         check_preprocessed(Path(self.preprocessed_dataset_folder), cases)
+        if self.is_cascaded:
+            check_previous_stage(Path(self.folder_with_segs_from_previous_stage), cases)
         return train, validation
 
     def get_dataloaders(self) -> tuple[Any, Any]:

@@ -54,3 +54,14 @@ def test_a_trainer_names_them_before_it_starts(start, project, part):
         file.unlink()
         if before is not None:
             file.write_bytes(before)
+
+
+@pytest.mark.parametrize("name", ["DRO", "IW_site", "L2RW"])
+def test_every_trainer_names_what_the_stage_before_lacks(make_trainer, tmp_path, name):
+    trainer = make_trainer(f"nnUNetTrainer{name}")
+    trainer.is_cascaded = True
+    model = tmp_path / "Mine__nnUNetPlans__3d_lowres"
+    trainer.folder_with_segs_from_previous_stage = str(model / "predicted_next_stage" / "3d_small")
+
+    with pytest.raises(FileNotFoundError, match=r"got no case_00, .* -tr Mine"):
+        trainer.on_train_start()
