@@ -180,9 +180,8 @@ def test_no_group_is_a_number_that_is_measured(trainer, preprocessed_table, entr
     assert list(watched_groups(trainer, rows["case"].tolist())) == ["width"] * is_watched
 
 
-def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
-    trainer = make_trainer("nnUNetTrainerHWS_beta10")
-    trainer.initialize()
+def test_every_trainer_logs_the_share_of_draws_per_group(start):
+    trainer, _ = start("nnUNetTrainerHWS_beta10")
     trainer.on_train_start()
     _, drawn = (run_epoch(trainer, epoch, n_steps=3) for epoch in range(2))
     rows = pd.read_csv(f"{trainer.output_folder}/training.csv")
@@ -203,12 +202,10 @@ def test_every_trainer_logs_the_share_of_draws_per_group(make_trainer):
 
 
 def test_an_unreadable_case_table_does_not_stop_a_training_that_needs_none(
-    make_trainer, preprocessed_table
+    start, preprocessed_table
 ):
     preprocessed_table.write_text("patient,site\nx,a\n")
-    trainer = make_trainer("nnUNetTrainerHWS_beta10")
-    trainer.initialize()
-    trainer.get_dataloaders()
+    trainer, _ = start("nnUNetTrainerHWS_beta10")
 
     warning = "WARNING: the log will not show the share of draws per group: `cases` must have a column `case`"
 

@@ -42,10 +42,8 @@ def test_workers_change_what_they_draw():
         assert n_unseen == 0
 
 
-def test_batches_carry_their_draws(make_trainer):
-    trainer = make_trainer("nnUNetTrainerHWS_beta10")
-    trainer.initialize()
-    loader, _ = trainer.get_dataloaders()
+def test_batches_carry_their_draws(start):
+    trainer, loader = start("nnUNetTrainerHWS_beta10")
     table = trainer.hardness_log.table
 
     first = next(loader)
@@ -103,12 +101,10 @@ def test_an_augmenter_gets_another_loader(n_workers):
         augmenter._finish()
 
 
-def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(make_trainer):
+def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(start):
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-    trainer = make_trainer(nnUNetTrainer)
-    trainer.initialize()
-    plain = trainer.get_dataloaders()[0].data_loader
+    plain = start(nnUNetTrainer)[1].data_loader
 
     loader = HardnessDataLoader.taking_over(plain, HardnessTable(plain.indices, beta=1.0))
 
@@ -124,10 +120,8 @@ def test_a_loader_takes_over_what_nnunet_set_up_or_is_refused(make_trainer):
         HardnessDataLoader.taking_over(Theirs(), HardnessTable(["a"], beta=1.0))
 
 
-def test_siblings_do_not_draw_the_same(make_trainer):
-    trainer = make_trainer("nnUNetTrainerHWS_beta0")
-    trainer.initialize()
-    loader = trainer.get_dataloaders()[0].data_loader
+def test_siblings_do_not_draw_the_same(start):
+    loader = start("nnUNetTrainerHWS_beta0")[1].data_loader
     loader.table.update(np.arange(len(loader.table)), np.zeros(len(loader.table)))
     drawn = []
 
@@ -476,12 +470,10 @@ def test_without_subvolumes_patches_are_nnunets_bit_by_bit(has_ignore):
 
 
 @pytest.mark.parametrize("configuration", ["3d_small", "2d_small"])
-def test_batches_of_a_project_come_from_the_cells_of_its_cases(make_trainer, configuration):
+def test_batches_of_a_project_come_from_the_cells_of_its_cases(start, configuration):
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-    trainer = make_trainer(nnUNetTrainer, configuration, kind="ignore")
-    trainer.initialize()
-    plain = trainer.get_dataloaders()[0].data_loader
+    plain = start(nnUNetTrainer, configuration, kind="ignore")[1].data_loader
     expected = plain.generate_train_batch()
     subvolumes = subvolumes_of(plain, (3, 2, 1))
     loader = with_subvolumes(plain, subvolumes)

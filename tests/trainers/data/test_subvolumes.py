@@ -233,13 +233,11 @@ def test_many_cases_are_read_at_once_with_progress():
 
 
 @pytest.mark.parametrize("kind", ["ignore", "regions_ignore"])
-def test_cells_of_a_preprocessed_dataset_are_the_annotated_ones(make_trainer, kind):
+def test_cells_of_a_preprocessed_dataset_are_the_annotated_ones(start, kind):
     """The label map of these cases is `ignore`, label 3, in the first 8 slices of the first axis."""
     from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-    trainer = make_trainer(nnUNetTrainer, kind=kind)
-    trainer.initialize()
-    loader = trainer.get_dataloaders()[0].data_loader
+    loader = start(nnUNetTrainer, kind=kind)[1].data_loader
     grid = (3, 1, 2)
     subvolumes = subvolumes_of(loader, grid)
     found = set(subvolumes.names)
