@@ -1,5 +1,6 @@
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -46,15 +47,15 @@ def wait_until(condition, seconds=10):
 
 def pids_in(log):
     """What `WAITS` printed; nothing while it has not."""
-    words = log.read_text().rpartition("\n")[0].rpartition("\n")[2].split()
-    return words if len(words) == 2 and all(word.isdigit() for word in words) else []
+    lines = re.findall(r"^(\d+) (\d+)$", log.read_text(), re.MULTILINE)
+    return [pid for line in lines for pid in line]
 
 
-#: A command with a worker of its own, that says both numbers and waits.
+#: A command with a worker of its own, that says both numbers, in one piece, and waits.
 WAITS = """
 import os, subprocess, sys, time
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print(os.getpid(), worker.pid, flush=True)
+os.write(1, f"{os.getpid()} {worker.pid}\\n".encode())
 time.sleep(60)
 """
 
