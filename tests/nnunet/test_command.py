@@ -60,13 +60,14 @@ time.sleep(60)
 """
 
 
-#: A program that runs a command, with a log that is its argument.
+#: A program that runs a command, with a log that is its argument; beside that is a file as soon as
+#: the command is watched.
 STARTER = """
 import os, sys
 from pathlib import Path
 from nnunet_dro.nnunet.command import run_command
 {before}
-run_command(("python", "-c", {code!r}), log=Path(sys.argv[1]), environment={{}}, while_running=lambda: None)
+run_command(("python", "-c", {code!r}), log=Path(sys.argv[1]), environment={{}}, while_running=Path(sys.argv[1]).with_suffix(".seen").touch)
 """
 
 

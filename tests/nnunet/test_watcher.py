@@ -36,7 +36,7 @@ def test_command_ends_with_a_starter_that_is_killed(tmp_path, before):
         [sys.executable, "-c", STARTER.format(code=WAITS, before=before), log]
     )
 
-    assert wait_until(lambda: log.exists() and pids_in(log), seconds=60)
+    assert wait_until(lambda: log.with_suffix(".seen").exists() and pids_in(log), seconds=60)
 
     pids = pids_in(log)
     assert all(map(is_alive, pids))
