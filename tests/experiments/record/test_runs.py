@@ -118,7 +118,10 @@ def test_runs_at_the_same_time_have_processes_and_one_thread_each(tmp_path):
     def make(name):
         import torch  # here, because the other tests' processes do without
 
-        time.sleep(1)
+        (tmp_path / f"{name}.begun").touch()
+        # However long a process takes to start, neither run ends before the other has begun.
+        while len(list(tmp_path.glob("*.begun"))) < 2:
+            time.sleep(0.02)
         return {"process": os.getpid(), "threads": torch.get_num_threads()}
 
     results, _ = made(tmp_path, make, jobs=2)
