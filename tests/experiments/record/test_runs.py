@@ -135,13 +135,15 @@ def test_runs_at_the_same_time_have_processes_and_one_thread_each(tmp_path):
 
 @pytest.mark.timeout(600)
 def test_a_process_that_has_grown_is_replaced_without_a_word(tmp_path):
+    """A process is measured after its first run and replaced after its second: two make four."""
+
     def grow(name):
         vars(sys).setdefault("kept_by_a_test", []).append(b"x" * 320_000_000)
         # A process looks at its memory once a second.
         time.sleep(1.1)
         return {"process": os.getpid()}
 
-    runs = {str(number): Settings(number) for number in range(4)}
+    runs = {str(number): Settings(number) for number in range(5)}
     results, _ = made(tmp_path, grow, runs, jobs=2)
 
     assert len({result["process"] for result in results.values()}) > 2
