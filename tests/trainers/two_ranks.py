@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from nnunetv2.run.run_training import find_free_network_port, run_ddp
+from nnunetv2.run.run_training import run_ddp
 from torch import distributed as dist
 from torch import multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
@@ -64,9 +64,13 @@ def _rank(rank, dataset, configuration, trainer, folder, continues):
         keep(self, "ended")
         super(HardnessWeighted, self).on_train_end()
 
+    # A file: a port that is free now may be taken before the ranks meet there.
+    meeting = f"file://{folder}/meeting{continues}"
     with (
         mock.patch.object(
-            dist, "init_process_group", lambda backend, **how: init_process_group("gloo", **how)
+            dist,
+            "init_process_group",
+            lambda _, **how: init_process_group("gloo", init_method=meeting, **how),
         ),
         mock.patch.object(torch.cuda, "set_device"),
         mock.patch.object(
@@ -100,12 +104,10 @@ _cpu = property(lambda self: torch.device("cpu"), lambda self, device: None)
 
 
 def main(dataset, folder, *trainings):
-    os.environ["MASTER_ADDR"] = "localhost"
     for training, continues in product(trainings, (False, True)):
         trainer, configuration = training.split("=")
         own = Path(folder) / trainer
         own.mkdir(exist_ok=True)
-        os.environ["MASTER_PORT"] = str(find_free_network_port())
         try:
             arguments = (dataset, configuration, trainer, own, continues)
             mp.start_processes(_rank, args=arguments, nprocs=2, start_method="fork")
