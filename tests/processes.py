@@ -12,7 +12,7 @@ def running(context, target, *arguments_of_each):
         worker.start()
     yield
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=600)
 
 
 def is_alive(pid):

@@ -62,8 +62,8 @@ def test_a_training_that_is_killed_again_and_again_resumes(project):
 
 
 def two_epochs(process: ForkedCommand, log: Path) -> list[int]:
-    """The epochs that a start has begun as soon as there are two, or what there are in a minute."""
-    for _ in range(1200):
+    """The epochs that a start has begun as soon as there are two, or what there are in ten minutes."""
+    for _ in range(12_000):
         epochs = begun_epochs(log.read_text())
         if len(epochs) >= 2 or process.poll() is not None:
             break

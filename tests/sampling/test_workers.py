@@ -18,7 +18,7 @@ GROUPS = ["many"] * 15 + ["few"] * 4 + ["one"]
 def _draw_forever(table, seed, start, stop, failures):
     np.seterr(all="raise", under="ignore")
     rng = np.random.default_rng(seed)
-    start.wait(timeout=60)
+    start.wait(timeout=600)
     while not stop.is_set():
         draws = table.draw(8, rng=rng)
         is_case = (draws.indices >= 0) & (draws.indices < len(table))
@@ -63,7 +63,7 @@ def test_workers_draw_by_the_rule_that_follows_from_an_update(rule, replace, sta
     table.update(np.arange(20), losses[::-1])
     table.update(np.arange(20), losses)
     with running(context, _count_draws, *workers):
-        total = sum(counts.get(timeout=60) for _ in workers)
+        total = sum(counts.get(timeout=600) for _ in workers)
     n_batches = 2 * (n_draws // size)
     probabilities = 0.95 * rule.probabilities(losses) + 0.05 / 20
     expected = n_batches * (
@@ -96,7 +96,7 @@ def test_draws_stay_valid_while_the_table_is_updated(rule, replace, start_method
     rng = np.random.default_rng(0)
     nothing_seen = HardnessTable(table.cases, beta=100.0).state_dict()
     with running(context, _draw_forever, *workers):
-        start.wait(timeout=60)
+        start.wait(timeout=600)
         # Rules other than KL look at every case in each update.
         for step in range(12_000 if isinstance(rule, KL) else 6_000):
             if step % 3_000 == 0:
@@ -109,7 +109,7 @@ def test_draws_stay_valid_while_the_table_is_updated(rule, replace, start_method
             table.update(indices, rng.normal(scale=1 + step % 7, size=2))
 
         stop.set()
-        assert [failures.get(timeout=60) for _ in workers] == [""] * 2
+        assert [failures.get(timeout=600) for _ in workers] == [""] * 2
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
@@ -125,11 +125,11 @@ def test_workers_see_what_changes_after_they_got_the_table(start_method):
     table.update(np.arange(20), losses)
     table.warming_up = True
     with running(context, _count_draws_twice, (table, counts, go_on)):
-        before = counts.get(timeout=60)
+        before = counts.get(timeout=600)
         table.warming_up = False
         beta = table.estimate_beta()
         go_on.set()
-        after = counts.get(timeout=60)
+        after = counts.get(timeout=600)
 
     assert scipy.stats.chisquare(before).pvalue > 1e-3
     assert beta == pytest.approx(1 / losses.std())
@@ -138,5 +138,5 @@ def test_workers_see_what_changes_after_they_got_the_table(start_method):
 
 def _count_draws_twice(table, counts, go_on):
     _count_draws(table, 0, 20_000, counts)
-    go_on.wait(timeout=60)
+    go_on.wait(timeout=600)
     _count_draws(table, 1, 20_000, counts)

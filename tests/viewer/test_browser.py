@@ -27,7 +27,7 @@ class Viewer(Page):
         """Until a case is drawn: the first one, or the one that is named."""
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, 60).until(
+        WebDriverWait(self.driver, 600).until(
             lambda _: self.run(SHOWN) and shown in (None, self.run(SHOWN))
         )
         self.driver.execute_async_script(

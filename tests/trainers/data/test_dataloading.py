@@ -340,7 +340,7 @@ def test_workers_draw_cells_with_the_probabilities_that_the_table_states(start_m
     with running(context, _count_cells, *workers):
         loader.table.update(np.arange(12), losses)  # when the workers have their loaders already
         ready.set()
-        total = sum(counts.get(timeout=120) for _ in workers).ravel()
+        total = sum(counts.get(timeout=600) for _ in workers).ravel()
 
     expected = loader.table.probabilities()
 
