@@ -102,7 +102,7 @@ def score_submissions(
                 options,
                 n_resamples=0,
                 method=team,
-                progress=_progress_of_all(progress, n_done, n_all),
+                progress=partial(_report, progress, n_done, n_all),
             )
             evaluation = _evaluated(score, team, unscored, options, invalid)
             # The first one is written last: a run that is killed leaves no state without the
@@ -163,13 +163,9 @@ def _evaluated(
         return score(invalid=invalid[team])
 
 
-def _progress_of_all(progress: _Progress, n_before: int, n_all: int) -> _Progress:
-    """What is called with the number of finished cases of one team."""
-
-    def report(n_done: int, _: int) -> None:
-        progress(n_before + n_done, n_all)
-
-    return report
+def _report(progress: _Progress, n_before: int, n_all: int, n_done: int, _: int) -> None:
+    """Tell how many cases of all teams are finished, from how many of one team are."""
+    progress(n_before + n_done, n_all)
 
 
 def _state(reference: Path, inputs: Inputs, options: EvaluateOptions) -> dict[str, Any]:

@@ -178,9 +178,16 @@ def _compared(
     judged = _judged(table, absent, compared.ground.n_absent, with_intervals=has_intervals)
     outcomes = check_requirements(judged, requirements, in_pixels=in_pixels(scores))
     table_of_trainings = trainings_table(compared) if trainings.are_repeated else None
+    if options.margin is not None:
+        table["margin"] = margin_verdicts(
+            table,
+            options.margin,
+            bound=options.margin_bound,
+            n_absent=compared.ground.n_absent,
+        )
     return Comparison(
         methods=tuple(trainings.names),
-        table=_with_margin(table, options, compared.ground.n_absent),
+        table=table,
         strata=strata_of_methods(compared, failure=failure, n_resamples=options.n_resamples),
         changed=changed_cases(compared),
         failures=named_failures(compared, failure_changes),
@@ -194,14 +201,6 @@ def _compared(
         about=_about(compared, options, failure, outcomes),
         notes=tuple(_notes(compared, absent)),
     )
-
-
-def _with_margin(table: pd.DataFrame, options: CompareOptions, n_absent: int) -> pd.DataFrame:
-    """The table with the verdicts on the margin, if there is one."""
-    if options.margin is None:
-        return table
-    verdicts = margin_verdicts(table, options.margin, bound=options.margin_bound, n_absent=n_absent)
-    return table.assign(margin=verdicts)
 
 
 def _judged(

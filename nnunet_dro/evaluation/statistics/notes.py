@@ -20,11 +20,11 @@ from nnunet_dro.naming import count, name_some
 
 def notes_on_patients(division: Division, options: EvaluateOptions) -> Sequence[str]:
     """What readers need to know of patients: how they count, or that some may be several cases."""
-    if options.patient is None:
-        return note_on_repeated_patients(division.cases)
     patient_of_case = division.patient_of_case
+    if patient_of_case is None:
+        return note_on_repeated_patients(division.cases)
     return [
-        *note_on_patients(options.patient, patient_of_case, options.patient_score),
+        *note_on_patients(patient_of_case, options.patient_score),
         *note_on_divided_patients(patient_of_case, division.strata),
     ]
 

@@ -100,32 +100,24 @@ def note_on_repeated_patients(cases: Sequence[str]) -> list[str]:
     ]
 
 
-def note_on_patients(
-    column: str, patient_of_case: "pd.Series[str] | None", score: PatientScore
-) -> list[str]:
+def note_on_patients(patient_of_case: "pd.Series[str]", score: PatientScore) -> list[str]:
     """A sentence on how many patients there are, and what follows."""
-    if patient_of_case is None:
-        return []
-
     n_cases = len(patient_of_case)
     n_patients = patient_of_case.nunique()
     if n_cases == n_patients:
         return []
     which = "the mean" if score == PatientScore.MEAN else "the worst"
     return [
-        f"The {n_cases} cases are of {count(n_patients, 'patient')} ({column}). Every patient "
-        f"counts once, with {which} of its cases: statistics, intervals and tests are those of the "
-        "patients."
+        f"The {n_cases} cases are of {count(n_patients, 'patient')} ({patient_of_case.name}). "
+        f"Every patient counts once, with {which} of its cases: statistics, intervals and tests "
+        "are those of the patients."
     ]
 
 
 def note_on_divided_patients(
-    patient_of_case: "pd.Series[str] | None", strata: "Mapping[str, pd.Series[str]]"
+    patient_of_case: "pd.Series[str]", strata: "Mapping[str, pd.Series[str]]"
 ) -> list[str]:
     """A sentence on the patients who have cases in several strata, and what follows."""
-    if patient_of_case is None:
-        return []
-
     divided = []
     for attribute, stratum_of_case in strata.items():
         n_strata = stratum_of_case.astype(str).groupby(patient_of_case).nunique()

@@ -158,7 +158,6 @@ def test_patients_with_cases_in_several_strata_are_noted():
 
     assert note.startswith("Some patients have cases in several strata (1 by side) and count in")
     assert note_on_divided_patients(patients, {"centre": strata["centre"]}) == []
-    assert note_on_divided_patients(None, strata) == []
 
 
 def test_counts_say_cases_and_patients(tmp_path):
