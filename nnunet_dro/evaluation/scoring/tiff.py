@@ -20,8 +20,9 @@ _COPIES = "gt_segmentations"
 def read_tiff(path: Path, *, is_volume: bool = False) -> npt.NDArray[Any]:
     """Read a volume or a plane from a TIFF file.
 
-    Pages of one shape are a volume. The stored numbers are taken: those of a palette are indices,
-    and the bits of a page whose zeros are white stay as they are.
+    Pages of one shape are a volume, unless each is written as an image of its own. The stored
+    numbers are taken: those of a palette are indices, and the bits of a page whose zeros are white
+    stay as they are.
 
     Source: Tiff3DIO in nnU-Net 2.8.1.
 
@@ -42,7 +43,7 @@ def read_tiff(path: Path, *, is_volume: bool = False) -> npt.NDArray[Any]:
     logging.getLogger("tifffile").addHandler(logging.NullHandler())
     try:
         with tifffile.TiffFile(path) as file:
-            series = file.series[0]
+            series, *others = file.series
             axes = str(series.axes)
             values: npt.NDArray[Any] = series.asarray()
     except MemoryError:
@@ -51,6 +52,9 @@ def read_tiff(path: Path, *, is_volume: bool = False) -> npt.NDArray[Any]:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ValueError(f"tifffile cannot read it ({reason})") from error
 
+    # Smaller ones are previews; pages that were written one by one are as large.
+    if any(other.size >= series.size for other in others):
+        raise ValueError(f"it has {len(others) + 1} images instead of one volume")
     if values.dtype == np.bool_:
         values = values.astype(np.uint8)
     is_coloured = axes.endswith("S") and not is_volume

@@ -281,6 +281,12 @@ def test_compressed_and_coloured_tiff_are_read_or_refused(tmp_path):
     with pytest.raises(ValueError, match=r"cut\.tif': tifffile cannot read it"):
         read_label_map(tmp_path / "cut.tif")
 
+    with tifffile.TiffWriter(tmp_path / "pages.tif") as file:
+        for plane in values:
+            file.write(plane)
+    with pytest.raises(ValueError, match=r"pages\.tif': it has 5 images instead of one volume"):
+        read_label_map(tmp_path / "pages.tif")
+
 
 def with_significant_bits(png, *n_bits):
     """A PNG file with a chunk that says how many bits of each channel count, after its header."""
