@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nnunet_dro import __version__
 from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.choices import InvalidRule
 from nnunet_dro.evaluation.evaluation import evaluate
@@ -18,6 +19,7 @@ from nnunet_dro.evaluation.inputs import Inputs, find_inputs
 from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.read_results import read_evaluation
 from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.scoring.tiff import file_beside
 from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json
@@ -79,10 +81,10 @@ def score_submissions(
 ) -> dict[str, Evaluation]:
     """Evaluate every submission into its folder below ``folder``, or read its evaluation there.
 
-    An evaluation whose options and files (by name, size and time of the last change) are still the
-    same is not made again. Missing predictions, of all teams, are an error before anything is
-    scored. ``invalid`` says what becomes of predictions that cannot be scored: an
-    `InvalidFilesError` that has all of them, or the worst scores.
+    An evaluation by this version whose options and files (by name, size and time of the last
+    change) are still the same is not made again. Missing predictions, of all teams, are an error
+    before anything is scored. ``invalid`` says what becomes of predictions that cannot be scored:
+    an `InvalidFilesError` that has all of them, or the worst scores.
     """
     inputs = _inputs_of(reference, submissions, folder, options)
     n_all = sum(len(inputs_of_team.pairs) for inputs_of_team in inputs.values())
@@ -172,15 +174,17 @@ def _state(reference: Path, inputs: Inputs, options: EvaluateOptions) -> dict[st
     """What an evaluation depends on."""
     lines = []
     for pair in inputs.pairs:
-        prediction = _stamp(pair.prediction) if pair.prediction else "missing"
-        lines += [pair.case, _stamp(pair.reference), prediction]
+        files = [path for path in (pair.reference, pair.prediction) if path]
+        # The voxel size of a TIFF file is in another file.
+        with_sizes = [*files, *filter(None, map(file_beside, files))]
+        lines += [pair.case, *map(_stamp, with_sizes)]
 
     dataset_json = options.dataset_json or find_dataset_json(reference)
-    for path in (dataset_json, options.cases):
-        lines.append(_stamp(path) if path else "none")
+    lines += [_stamp(path) if path else "none" for path in (dataset_json, options.cases)]
 
     text = "\n".join(lines).encode("utf-8", errors="surrogateescape")
-    return {"options": options.record(), "files": hashlib.sha256(text).hexdigest()}
+    digest = hashlib.sha256(text).hexdigest()
+    return {"version": __version__, "options": options.record(), "files": digest}
 
 
 def _stamp(path: Path) -> str:

@@ -119,8 +119,11 @@ def test_a_stopped_run_goes_on_with_what_was_scored(challenge, monkeypatch):
     assert ranks(challenge / "out") == {"good": 1, "fair": 2, "poor": 3}
 
 
-@pytest.mark.parametrize("change", ["prediction", "reference", "option", "damaged"])
+@pytest.mark.parametrize("change", ["prediction", "reference", "voxel size", "option", "damaged"])
 def test_what_changed_is_scored_again(challenge, monkeypatch, change):
+    if change == "voxel size":
+        (challenge / "labelsTs" / "case_00.nii.gz").unlink()
+        write_map(challenge / "labelsTs" / "case_00.tif", bars(4))
     run_rank(challenge)
     kept = challenge / "out-evaluations" / "good" / "summary.json"
     options = []
@@ -129,6 +132,8 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
         os.utime(challenge / "submissions" / "good" / "case_00.nii.gz", ns=(1, 1))
     elif change == "reference":
         os.utime(challenge / "labelsTs" / "case_00.nii.gz", ns=(1, 1))
+    elif change == "voxel size":
+        (challenge / "labelsTs" / "case_00.json").write_text('{"spacing": [1, 1, 1]}')
     elif change == "option":
         options = ["--metrics", "dice,iou"]
     else:
@@ -137,7 +142,7 @@ def test_what_changed_is_scored_again(challenge, monkeypatch, change):
 
     done(run_rank(challenge, "--overwrite", *options))
 
-    assert scored == {"reference": list(TEAMS), "option": list(TEAMS)}.get(change, ["good"])
+    assert scored == (["good"] if change in ("prediction", "damaged") else list(TEAMS))
     if change == "prediction":
         assert pd.read_csv(kept.with_name("scores.csv"))["dice"][0] == 0
 

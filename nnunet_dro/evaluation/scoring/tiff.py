@@ -68,16 +68,22 @@ def read_tiff(path: Path, *, is_volume: bool = False) -> npt.NDArray[Any]:
     return values.reshape(shape)
 
 
-def affine_beside(path: Path) -> FloatArray | None:
-    """The affine of a TIFF file, from the JSON file that nnU-Net expects beside it.
+def file_beside(path: Path) -> Path | None:
+    """The JSON file that nnU-Net expects beside a TIFF file; None where there is none.
 
-    That file has the voxel size (z, y, x), mm. Beside nnU-Net's copies of the references there is
-    none: it is beside the originals. None where there is none.
+    Beside nnU-Net's copies of the references there is none: it is beside the originals.
     """
-    beside = path.with_suffix(".json")
-    if not beside.is_file():
-        beside = _beside_original(path) or beside
-    if not beside.is_file():
+    places = filter(None, (path.with_suffix(".json"), _beside_original(path)))
+    return next(filter(Path.is_file, places), None)
+
+
+def affine_beside(path: Path) -> FloatArray | None:
+    """The affine of a TIFF file, from its `file_beside`, which has the voxel size (z, y, x), mm.
+
+    None where there is none.
+    """
+    beside = file_beside(path)
+    if beside is None:
         return None
 
     try:
