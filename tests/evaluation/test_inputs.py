@@ -199,7 +199,8 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
         == 0
     )
     # Whoever names a fold asks for its cases, and those that count as failed are not absent.
-    assert requirements_on(few_of_a_model, model / "fold_0", "label=tumour mean>=0.9")[0] == 0
+    for fold in (model / "fold_0", model / "fold_0" / "validation"):
+        assert requirements_on(few_of_a_model, fold, "label=tumour mean>=0.9")[0] == 0
 
     worst = requirements_on(
         few_of_a_model, model, "label=tumour mean>=0.9", options=("--missing", "worst")

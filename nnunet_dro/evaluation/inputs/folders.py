@@ -69,7 +69,7 @@ def find_inputs(
     Args:
         reference: Folder of reference label maps.
         prediction: Folder of predicted label maps, or a model folder of nnU-Net, or one of its
-            folds.
+            folds, or the folder ``validation`` in that.
         missing: What to do with references without a prediction.
         folds: The folds of the model folder that are evaluated; without any, all that have
             validation predictions.
@@ -237,8 +237,10 @@ def _folds(folder: Path, wanted: Sequence[str]) -> list[Path]:
     """The folds to evaluate in a model folder or fold; none in any other folder."""
     if wanted:
         return _wanted_folds(folder, wanted)
-    if FOLD_NAME.fullmatch(folder.name) and (folder / "validation").is_dir():
-        return [folder]
+    # The folder of its predictions stands for a fold: it lacks the cases of the others, too.
+    fold = folder.absolute().parent if folder.name == "validation" else folder
+    if FOLD_NAME.fullmatch(fold.name) and (fold / "validation").is_dir():
+        return [fold]
 
     paths = list(folder.iterdir())
     if any(case_named(path.name) for path in paths):
