@@ -281,6 +281,14 @@ def _find_inputs(
             missing=options.missing,
             folds=options.folds,
         )
+        unread = None if labels else find_dataset_json(prediction)
+        if unread:
+            note = (
+                "Every value in the references is a label, since no dataset.json is in or above "
+                f"them. {unread} is not read: --dataset-json takes names, regions and the value to "
+                "ignore from it."
+            )
+            inputs = replace(inputs, notes=(*inputs.notes, note))
         return with_images(inputs, labels, options), None
 
     if options.folds:

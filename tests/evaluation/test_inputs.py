@@ -111,6 +111,12 @@ def test_without_dataset_json_the_values_in_references_are_the_labels(tmp_path):
     assert made.scores_of(tmp_path / "out")["label"].tolist() == ["1", "2"] * 2
     assert any("not scored: 9" in note for note in made.summary_of(tmp_path / "out")["notes"])
 
+    # nnU-Net writes one beside its predictions.
+    made.write_dataset_json(tmp_path / "prediction")
+    done(made.run_evaluate(tmp_path, "--overwrite"))
+    notes = " ".join(made.summary_of(tmp_path / "out")["notes"])
+    assert f"{tmp_path / 'prediction' / 'dataset.json'} is not read" in notes
+
 
 def test_a_value_below_0_is_no_label_unless_dataset_json_says_so(tmp_path):
     made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
