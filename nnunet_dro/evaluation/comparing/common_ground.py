@@ -169,11 +169,22 @@ def _common_cases(
 
 
 def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """The notes of the evaluations, those that all have in common once."""
+    """The notes of the evaluations, those that all have in common once.
+
+    Some tell how patients count: if evaluations differ in that, a first note says whose way it is.
+    """
     shared = _common({method: evaluation.notes for method, evaluation in evaluations.items()})
     own = []
+    ways = {}
     for method, evaluation in evaluations.items():
         own += [f"{method}: {note}" for note in evaluation.notes if note not in shared]
+        ways[method] = (evaluation.options.patient, evaluation.options.patient_score)
+
+    first = next(iter(ways))
+    others = [method for method, way in ways.items() if way != ways[first]]
+    if others:
+        said = f"Patients count as in {first}, although {name_some(others)} counted them in another"
+        shared = (f"{said} way (--patient).", *shared)
     return [*shared, *own]
 
 

@@ -403,6 +403,16 @@ def test_other_reference_files_of_the_same_size_are_named():
         assert compare({"baseline": baseline, "method": method}).notes == ()
 
 
+def test_it_is_said_how_patients_count_where_evaluations_differ():
+    erm, dro = two([0.5, 1, 1], [1, 1, 1]).values()
+    dro = replace(dro, about={"options": {"patient": "who", "patient_score": "worst"}})
+
+    note = "Patients count as in {}, although {} counted them in another way (--patient)."
+    assert compare({"ERM": erm, "DRO": dro}).notes == (note.format("ERM", "DRO"),)
+    assert compare({"DRO": dro, "ERM": erm}).notes == (note.format("DRO", "ERM"),)
+    assert compare({"DRO": dro, "same": dro}).notes == ()
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
