@@ -283,12 +283,13 @@ def _find_inputs(
         )
         unread = None if labels else find_dataset_json(prediction)
         if unread:
-            note = (
+            notes = (
+                *inputs.notes,
                 "Every value in the references is a label, since no dataset.json is in or above "
                 f"them. {unread} is not read: --dataset-json takes names, regions and the value to "
-                "ignore from it."
+                "ignore from it.",
             )
-            inputs = replace(inputs, notes=(*inputs.notes, note))
+            inputs = replace(inputs, notes=notes)
         return with_images(inputs, labels, options), None
 
     if options.folds:

@@ -171,7 +171,7 @@ def _common_cases(
 def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """The notes of the evaluations, those that all have in common once.
 
-    Some tell how patients count: if evaluations differ in that, a first note says whose way it is.
+    Some tell how patients count: if evaluations differ in that, a note before says whose way it is.
     """
     shared = _common({method: evaluation.notes for method, evaluation in evaluations.items()})
     own = []
@@ -183,8 +183,11 @@ def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
     first = next(iter(ways))
     others = [method for method, way in ways.items() if way != ways[first]]
     if others:
-        said = f"Patients count as in {first}, although {name_some(others)} counted them in another"
-        shared = (f"{said} way (--patient).", *shared)
+        own.insert(
+            0,
+            f"Patients count as in {first}, although {name_some(others)} counted them in another "
+            "way (--patient).",
+        )
     return [*shared, *own]
 
 

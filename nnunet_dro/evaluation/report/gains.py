@@ -142,10 +142,10 @@ class Summary:
     @property
     def n_against(self) -> int:
         """In how many clear rows the mean moves against the typical case."""
-        n_against = 0
-        for row in self.clear:
-            n_against += float(row["mean_difference"]) * float(row["typical_difference"]) < 0
-        return n_against
+        return sum(
+            float(row["mean_difference"]) * float(row["typical_difference"]) < 0
+            for row in self.clear
+        )
 
     @property
     def by_statistic(self) -> list[list[Change]]:

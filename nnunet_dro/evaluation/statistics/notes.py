@@ -17,6 +17,20 @@ from nnunet_dro.evaluation.statistics.patients import (
 from nnunet_dro.evaluation.stratifying.division import Division
 from nnunet_dro.naming import count, name_some
 
+#: What is said of cases whose headers say two things of where the voxels lie.
+_SENTENCES_ON_RULES = {
+    Rules.ONLY_OTHER: (
+        "Reference and prediction fit only where the headers of both are read as the other of ITK "
+        "and nibabel reads them, which was done: {}. Their sform and their qform or voxel size "
+        "differ."
+    ),
+    Rules.DIFFER: (
+        "ITK and nibabel lay other voxels of the prediction on those of the reference, since sform "
+        "and qform differ: {}. The rule of nnU-Net's reader for the dataset was used; "
+        '"overwrite_image_reader_writer" in dataset.json names another.'
+    ),
+}
+
 
 def notes_on_patients(division: Division, options: EvaluateOptions) -> Sequence[str]:
     """What readers need to know of patients: how they count, or that some may be several cases."""
@@ -77,18 +91,7 @@ def _notes_on_lacking_distances(scores: pd.DataFrame, scoring: Scoring) -> Itera
 
 def _notes_on_rules(rules: Mapping[str, Rules | str]) -> Iterator[str]:
     """Sentences on cases whose headers say two things of where the voxels lie."""
-    only_other = [case for case, rule in rules.items() if rule == Rules.ONLY_OTHER]
-    if only_other:
-        yield (
-            "Reference and prediction fit only where the headers of both are read as the other of "
-            f"ITK and nibabel reads them, which was done: {name_some(only_other)}. Their sform and "
-            "their qform or voxel size differ."
-        )
-
-    differing = [case for case, rule in rules.items() if rule == Rules.DIFFER]
-    if differing:
-        yield (
-            "ITK and nibabel lay other voxels of the prediction on those of the reference, since "
-            f"sform and qform differ: {name_some(differing)}. The rule of nnU-Net's reader for the "
-            'dataset was used; "overwrite_image_reader_writer" in dataset.json names another.'
-        )
+    for rule, sentence in _SENTENCES_ON_RULES.items():
+        cases = [case for case, rule_of_case in rules.items() if rule_of_case == rule]
+        if cases:
+            yield sentence.format(name_some(cases))
