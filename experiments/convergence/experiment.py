@@ -63,10 +63,20 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei-dilated": partial(
         wrong_nuclei, spoiling=replace(A_LITTLE, kinds=("dilated",)), words="dilated labels"
     ),
+    "-nuclei-dilated-many": partial(
+        wrong_nuclei,
+        spoiling=replace(A_LITTLE, share=0.3, kinds=("dilated",)),
+        words="more dilated labels",
+    ),
     "-nuclei-eroded-dilated": partial(
         wrong_nuclei,
         spoiling=replace(A_LITTLE, kinds=("eroded", "dilated")),
         words="eroded and dilated labels",
+    ),
+    "-nuclei-eroded-dilated-many": partial(
+        wrong_nuclei,
+        spoiling=replace(A_LITTLE, share=0.3, kinds=("eroded", "dilated")),
+        words="more eroded and dilated labels",
     ),
     "-nuclei-right": partial(wrong_nuclei, spoiling=NONE, words="the same images, right labels"),
     "-hc18": partial(strata_of_pictures, HC18),
@@ -89,7 +99,9 @@ REAL = {
     "-nuclei-eroded-few": "The dataset of nuclei",
     "-nuclei-eroded-many": "The dataset of nuclei",
     "-nuclei-dilated": "The dataset of nuclei",
+    "-nuclei-dilated-many": "The dataset of nuclei",
     "-nuclei-eroded-dilated": "The dataset of nuclei",
+    "-nuclei-eroded-dilated-many": "The dataset of nuclei",
     "-nuclei-right": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
     "-isic": "The pictures of ISIC 2017",
@@ -113,8 +125,9 @@ SECTIONS = {
     "-nuclei-fresh": "convergence-nuclei",
     "-nuclei-eroded-few": "convergence-nuclei-eroded",
     "-nuclei-eroded-many": "convergence-nuclei-eroded",
-    "-nuclei-dilated": "convergence-nuclei-eroded",
-    "-nuclei-eroded-dilated": "convergence-nuclei-eroded",
+    "-nuclei-dilated-many": "convergence-nuclei-dilated",
+    "-nuclei-eroded-dilated": "convergence-nuclei-dilated",
+    "-nuclei-eroded-dilated-many": "convergence-nuclei-dilated",
     "-nuclei-right": "convergence-nuclei-wrong",
     "-isic-fresh": "convergence-isic",
 }
