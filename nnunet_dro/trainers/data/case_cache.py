@@ -12,6 +12,8 @@ from uuid import uuid4
 from joblib import Parallel, cpu_count, delayed
 from torch import distributed as dist
 
+from nnunet_dro.naming import count
+
 Value = TypeVar("Value")
 
 #: Largest number of threads; more would wait for the disk.
@@ -108,8 +110,10 @@ class CaseCache(Generic[Value]):
 
         missing = [case for case in stamps if case not in values]
         if missing:
-            counted = f"{len(missing)} of {len(stamps)} training cases"
-            log(f"{doing} {counted}, which {self.file} does not have yet")
+            log(
+                f"{doing} {len(missing)} of {count(len(stamps), 'training case')}, which "
+                f"{self.file} does not have yet"
+            )
             parallel = Parallel(
                 n_jobs=min(_MOST_JOBS, jobs), prefer="threads", return_as="generator"
             )

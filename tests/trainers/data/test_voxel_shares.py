@@ -302,11 +302,9 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
         counted(nnUNetDatasetBlosc2(str(folder)), folder, log=lines.append)
 
     cache = cache_of(folder)
+    where = f"which {cache} does not have yet"
 
-    assert lines == [
-        f"Counting the voxels of each label in 3 of 3 training cases, which {cache} does not "
-        "have yet"
-    ]
+    assert lines == [f"Counting the voxels of each label in 3 of 3 training cases, {where}"]
 
     kept = json.loads(cache.read_text())
     assert {
@@ -318,6 +316,11 @@ def test_counts_are_kept_by_case_and_label(folder, monkeypatch):
         folder.name,
         cache_of(folder).name,
     ]
+
+    cache.unlink()
+    counted(nnUNetDatasetBlosc2(str(folder)), folder, cases=["a"], log=lines.append)
+
+    assert lines[1] == f"Counting the voxels of each label in 1 of 1 training case, {where}"
 
     cache.unlink()
     write_text = Path.write_text
