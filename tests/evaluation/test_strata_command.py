@@ -322,7 +322,12 @@ def table_with_noise(study):
         (
             lambda study: write_dicom(study / "dicom" / "case_00" / "1.dcm"),
             "--dicom",
-            ("`--dicom` must hold a folder for every case, got none for 'case_01'",),
+            ("`--dicom` must hold a folder for every case", "dicom/case_01', which does not exist"),
+        ),
+        (
+            wrote("dicom/case_00", "no"),
+            "--dicom",
+            ("`--dicom` must hold a folder for every case", "dicom/case_00', which is a file"),
         ),
         (
             wrote("dicom/case_00/1.dcm", "no"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.bad_input import InputError, bad_input, check_folder
+from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.evaluation.scoring.label_maps import list_label_maps
 from nnunet_dro.evaluation.scoring.map_pairs import labels_of
 from nnunet_dro.evaluation.stratifying.attributes import (
@@ -217,15 +217,12 @@ def of_dicom(folder: Path, case: str, not_understood: list[str]) -> dict[str, st
     import SimpleITK
 
     folder_of_case = folder / case
-    if not folder_of_case.is_dir():
-        raise FileNotFoundError(
-            bad_input(
-                "dicom",
-                must="hold a folder for every case",
-                got=f"none for {case!r} in {folder}",
-                cure="Name the folders like the label maps, without the file ending.",
-            )
-        )
+    check_folder(
+        "dicom",
+        folder_of_case,
+        "Name the folders like the label maps, without the file ending.",
+        must="hold a folder for every case",
+    )
 
     SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
     reader = SimpleITK.ImageFileReader()

@@ -19,6 +19,7 @@ from joblib import cpu_count
 from nnunetv2.inference.predict_from_raw_data import nnUNetPredictor
 from nnunetv2.utilities.label_handling.label_handling import convert_labelmap_to_one_hot
 
+from nnunet_dro.bad_input import check_folder
 from nnunet_dro.evaluation.scoring.score_arrays import score_case
 from nnunet_dro.evaluation.stratifying.attributes import contrast
 from nnunet_dro.fingerprints import KINDS
@@ -342,9 +343,10 @@ def _previous_stage(trainer: Any, inputs: TrainingFiles, results: Path) -> Path:
     folder_of_log = Path(trainer.folder_with_segs_from_previous_stage)
     dataset = results / trainer.plans_manager.dataset_name
     folder = inputs.fold.folder.parents[1] / folder_of_log.relative_to(dataset)
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            "`fold_folder` must have the predictions of the stage before, got none in "
-            f"{str(folder)!r}. Validate that stage for all folds: nnUNetv2_train ... --val."
-        )
+    check_folder(
+        "fold_folder",
+        folder,
+        "Validate that stage for all folds: nnUNetv2_train ... --val.",
+        must="have the predictions of the stage before",
+    )
     return folder

@@ -12,6 +12,7 @@ import pandas as pd
 from joblib import cpu_count
 from rich.console import RenderableType
 
+from nnunet_dro.bad_input import check_folder
 from nnunet_dro.files.output_folder import check_writable
 from nnunet_dro.fingerprints import KINDS, kinds_in_words
 from nnunet_dro.inspection.training import read_strata
@@ -193,8 +194,7 @@ def _preprocessed_cases(target: Target) -> Any:
     cure = f"Run nnUNetv2_preprocess -d {target.dataset} -c {target.configuration}"
     if target.plans != "nnUNetPlans":
         cure += f" -plans_name {target.plans}"
-    if not folder.is_dir():
-        raise FileNotFoundError(f"`dataset` must be preprocessed, got no {str(folder)!r}. {cure}.")
+    check_folder("dataset", folder, f"{cure}.", must="be preprocessed")
 
     from nnunetv2.training.dataloading.nnunet_dataset import infer_dataset_class
 

@@ -307,7 +307,7 @@ def test_a_cascade_takes_the_predictions_of_the_stage_before(finished, project, 
         assert np.isfinite(answer.cases["loss_1"]).all()
         shutil.rmtree(stage)
         check_refused(
-            "`fold_folder` must have the predictions of the stage before",
+            f"`fold_folder` must have the predictions of the stage before, got {str(stage)!r}, which",
             folder,
             "-o",
             tmp_path / "b",

@@ -128,7 +128,8 @@ def test_one_case_without_a_table_is_shown(dataset):
 
 def test_what_is_not_preprocessed_is_one_line_with_the_cure(dataset):
     cure = "Run nnUNetv2_preprocess -d Dataset007_Scanners -c 3d_fullres."
-    refused(doctor("7", "3d_fullres"), "`dataset` must be preprocessed", "plans_3d", cure)
+    missing = "plans_3d', which does not exist"
+    refused(doctor("7", "3d_fullres"), "`dataset` must be preprocessed", missing, cure)
     (dataset / "plans_3d").mkdir()
     refused(doctor("7", "3d_fullres"), "`dataset` must be preprocessed", cure)
 
