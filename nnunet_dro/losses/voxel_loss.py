@@ -52,8 +52,8 @@ class VoxelLoss(nn.Module):
     Args:
         regions: Whether the reference has one channel per region (sigmoid) instead of being a label
             map (softmax).
-        shares: Share of the voxels of each channel, > 0; for regions the share inside, < 1. Needed
-            by ``tau`` and ``gamma``.
+        shares: Share of the voxels of each channel, > 0; for regions the share inside, < 1. Without
+            them, nothing can be computed with ``tau`` or ``gamma``.
         tau: Strength of the additive adjustment, >= 0.
         gamma: Strength of the multiplicative adjustment, >= 0.
         alpha: Exponent of the tail, > 0, or None for the exponential tail.
@@ -61,8 +61,7 @@ class VoxelLoss(nn.Module):
             ``alpha``.
 
     Raises:
-        ValueError: If a number is out of its range, the shares are missing, or both ``smoothing``
-            and ``alpha`` are given.
+        ValueError: If a number is out of its range, or both ``smoothing`` and ``alpha`` are given.
 
     Example:
         >>> loss = VoxelLoss(regions=False, shares=(0.9, 0.1), tau=1.0)
@@ -108,19 +107,19 @@ class VoxelLoss(nn.Module):
         self.gamma = gamma
         self.alpha = alpha
         self.n_shares = 0
-        if tau or gamma:
+        if shares is not None and self._needs_shares:
             self._set_shares(shares)
 
     @property
     def is_adjusted(self) -> bool:
         """Whether it differs from the plain cross-entropy."""
-        return bool(self.tau or self.gamma or self.alpha is not None or self.smoothing)
+        return self._needs_shares or self.alpha is not None or self.smoothing > 0
 
-    def _set_shares(self, shares: Sequence[float] | None) -> None:
-        if shares is None:
-            raise ValueError(
-                "`shares` must be given if `tau` or `gamma` is not 0. Give one share per channel."
-            )
+    @property
+    def _needs_shares(self) -> bool:
+        return self.tau > 0 or self.gamma > 0
+
+    def _set_shares(self, shares: Sequence[float]) -> None:
         rule = "between 0 and 1, both excluded," if self.regions else "positive and finite"
         high = 1.0 if self.regions else math.inf
         if len(shares) == 0 or not all(0 < share < high for share in shares):
@@ -162,7 +161,7 @@ class VoxelLoss(nn.Module):
             ValueError: If the number of shares is not that of the channels.
         """
         n_channels = logits.shape[1]
-        if self.n_shares not in (0, n_channels):
+        if self._needs_shares and self.n_shares != n_channels:
             raise ValueError(
                 f"`shares` must have one number per channel, got {self.n_shares} for {n_channels} "
                 "channels. They follow the network's output: background first, or the regions."

@@ -119,14 +119,9 @@ class HardnessWeighted(_Trainer):
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()
-
-        shares = None
-        if self.options.logit_adjustment or self.options.vector_scaling:
-            shares = voxel_shares(self)
-
         loss = HardnessWeightedLoss(
             plain,
-            per_case_loss(plain, self.options, shares=shares),
+            per_case_loss(plain, self.options),
             importance=self.options.importance,
             normalised=self.options.normalised,
             max_cases=self._max_cases,
@@ -148,6 +143,11 @@ class HardnessWeighted(_Trainer):
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """nnU-Net's data loaders; the one for training draws from the hardness table."""
+        if self.options.logit_adjustment or self.options.vector_scaling:
+            # Not together with the loss, which is also built where nothing is trained.
+            adjusted = per_case_loss(self.loss.plain, self.options, shares=voxel_shares(self))
+            self.loss.per_case = adjusted.to(self.device)
+
         train, validation = super().get_dataloaders()
         loader = loader_of(train)
         cases = [str(case) for case in loader.indices]

@@ -212,7 +212,7 @@ def per_case_loss(
     Args:
         loss: The loss that nnU-Net built.
         options: Options of the trainer; the defaults if None.
-        shares: Share of the voxels of each class, which only some options need.
+        shares: Share of the voxels of each class, without which some options compute nothing.
 
     Raises:
         ValueError: If an option is set that needs nnU-Net's Dice + cross-entropy, and the loss is

@@ -320,10 +320,11 @@ def test_options_of_the_known_loss_are_refused_with_another(name, options, words
 
 
 def test_missing_shares_are_refused():
-    with pytest.raises(ValueError, match="`shares`"):
-        per_case_loss(Configuration(deep_supervision=True).loss(), HWSOptions(logit_adjustment=1.0))
-
     made = Configuration()
+    adjusted = per_case_loss(made.loss(), HWSOptions(logit_adjustment=1.0))
+    with pytest.raises(ValueError, match="`shares` must have one number per channel, got 0 for "):
+        adjusted(*made.batch())
+
     assert per_case_loss(made.loss())(*made.batch()).is_predicted is None
 
 

@@ -442,8 +442,6 @@ def test_extreme_logits_have_finite_losses_and_gradients(regions, label):
         ({"gamma": math.inf}, "`gamma`"),
         ({"alpha": 0.0}, "`alpha` must be a number > 0, got 0.0"),
         ({"alpha": math.inf}, "`alpha`"),
-        ({"tau": 1.0}, "`shares` must be given"),
-        ({"gamma": 1.0}, "`shares` must be given"),
         ({"tau": 1.0, "shares": ()}, "`shares` must be positive"),
         ({"tau": 1.0, "shares": (1.0, 0.0)}, "`shares` must be positive"),
         ({"tau": 1.0, "shares": (1.0, math.nan)}, "`shares` must be positive"),
@@ -461,10 +459,12 @@ def test_numbers_out_of_range_are_refused(settings, message):
 
 
 @pytest.mark.parametrize("regions", [False, True])
-def test_there_must_be_a_share_per_channel(regions):
+@pytest.mark.parametrize("adjustment", [{"tau": 1.0}, {"gamma": 1.0}])
+@pytest.mark.parametrize(("shares", "n_shares"), [((0.6, 0.4), 2), (None, 0)])
+def test_there_must_be_a_share_per_channel(regions, adjustment, shares, n_shares):
     logits, target, _ = made_batch(regions, False, 2)
-    with pytest.raises(ValueError, match="got 2 for 3 channels"):
-        VoxelLoss(regions=regions, shares=(0.6, 0.4), tau=1.0)(logits, target)
+    with pytest.raises(ValueError, match=f"got {n_shares} for 3 channels"):
+        VoxelLoss(regions=regions, shares=shares, **adjustment)(logits, target)
 
 
 def test_shares_follow_the_loss_to_its_device_and_not_into_its_state():

@@ -292,6 +292,18 @@ def test_large_segmentations_are_read_in_parts(folder, monkeypatch):
     assert parts == [(start, start + 7) for start in range(0, 30, 7)] * 3, "along the chunks"
 
 
+def test_what_trains_nothing_counts_no_voxels(make_trainer, monkeypatch):
+    def refuse(trainer):
+        raise FileNotFoundError("the training cases")
+
+    monkeypatch.setattr("nnunet_dro.trainers.hardness_weighted.voxel_shares", refuse)
+    trainer = make_trainer("nnUNetTrainerDRO_la1")
+    trainer.initialize()  # all that `--val` does before it predicts
+
+    with pytest.raises(FileNotFoundError, match="the training cases"):
+        trainer.on_train_start()
+
+
 # What is kept
 
 
