@@ -140,9 +140,7 @@ class GroupDRO(GroupRule):
         names = self.names.tolist()
         groups = state["groups"]
         losses = dict(zip(groups, state["losses"], strict=True))
-
-        saved_weights = np.asarray(state["log_weights"], dtype=np.float64)
-        log_weights = dict(zip(groups, saved_weights, strict=True))
+        log_weights = dict(zip(groups, state["log_weights"], strict=True))
 
         # The logarithm of the mean of the weights, not the mean of their logarithms.
         in_common = [log_weights[name] for name in names if name in log_weights]

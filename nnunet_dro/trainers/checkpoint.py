@@ -230,8 +230,11 @@ def _differing(options: TrainerOptions, recorded: Mapping[str, Any]) -> dict[str
     """The decisive options that a checkpoint recorded with another value, the length apart."""
     before = _decisive(recorded["values"])
     now = _decisive(asdict(options))
-    differing = [name for name in before if name not in _LENGTH and before[name] != now.get(name)]
-    return {name: before[name] for name in differing}
+    return {
+        name: value
+        for name, value in before.items()
+        if name not in _LENGTH and value != now.get(name)
+    }
 
 
 def default_rule(options: TrainerOptions) -> str | None:

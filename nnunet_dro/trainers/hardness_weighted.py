@@ -119,15 +119,14 @@ class HardnessWeighted(_Trainer):
 
     def _build_loss(self) -> nn.Module:
         plain = super()._build_loss()
-        loss = HardnessWeightedLoss(
+        return HardnessWeightedLoss(
             plain,
             per_case_loss(plain, self.options),
             importance=self.options.importance,
             normalised=self.options.normalised,
             max_cases=self._max_cases,
             is_ddp=self.is_ddp,
-        )
-        return loss.to(self.device)
+        ).to(self.device)
 
     def get_tr_and_val_datasets(self) -> tuple[Any, Any]:
         """nnU-Net's training and validation cases.

@@ -197,7 +197,6 @@ def _annotated_cells(
     if len(locations[key]):
         # The first number of a location, and of a shape, is that of the channel.
         voxels = np.asarray(locations[key])[:, 1:]
-        shape = data.shape[1:]
-        cells = cells_of_voxels(voxels, shape, grid)
+        cells = cells_of_voxels(voxels, data.shape[1:], grid)
         is_annotated[tuple(cells.T)] = True
     return is_annotated

@@ -158,8 +158,7 @@ def falls(
     Returns:
         ``fall_of_drawn`` and ``fall_of_others``, or nothing while there is nothing to compare.
     """
-    complete = [epoch for epoch in losses if not np.isnan(losses[epoch]).any()]
-    epochs = sorted(complete)
+    epochs = sorted(epoch for epoch in losses if not np.isnan(losses[epoch]).any())
     if len(epochs) < _N_RISING:
         return {}
 

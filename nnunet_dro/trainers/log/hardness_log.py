@@ -267,8 +267,5 @@ class HardnessLog(CaseLog):
         hardness = np.where(np.isnan(losses), -np.inf, losses)
         hardest = np.argsort(-hardness, kind="stable")[:_N_SUBVOLUMES_LISTED]
 
-        rows = []
-        for i in hardest:
-            loss = entry(losses[i])
-            rows.append((table.cases[i], loss, entry(probabilities[i])))
+        rows = [(table.cases[i], entry(losses[i]), entry(probabilities[i])) for i in hardest]
         write_rows(path, ("subvolume", "loss", "probability"), rows)
