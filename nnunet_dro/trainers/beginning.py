@@ -34,6 +34,8 @@ class Beginning:
         self._trainer = trainer
         #: What the checkpoint, or the model that was started from, says; empty for random weights.
         self.state: dict[str, Any] = {}
+        #: The group, or the weight, of each training case; empty where these are not drawn by one.
+        self.groups: dict[str, str] = {}
 
     def load(self, state: dict[str, Any]) -> None:
         """Continue from the state of a checkpoint."""
@@ -111,6 +113,7 @@ class Beginning:
         state = {
             **trainer.hardness_log.state_dict(),
             "options": recorded_options(trainer.options),
+            "groups": self.groups,
         }
         if trainer.options.normalised:
             state["mean_weight"] = trainer.loss.mean_weight

@@ -9,6 +9,7 @@ from nnunetv2.training.lr_scheduler.polylr import PolyLRScheduler
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.files.case_table import notes_on_spelling
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
@@ -66,8 +67,10 @@ class NamedTrainer(HardnessWeighted, nnUNetTrainer):
 
         name = type(self).__name__
         length = len(name.encode())
-        plans = self.plans_manager
-        longest = longest_name(str(plans.plans_name), list(plans.available_configurations))
+        longest = longest_name(
+            str(self.plans_manager.plans_name),
+            list(self.plans_manager.available_configurations),
+        )
         if length > longest:
             self.print_to_log_file(
                 f"WARNING: {name} has {length} characters. nnUNetv2_find_best_configuration joins "
@@ -116,7 +119,18 @@ class GroupedTrainer(NamedTrainer):
         return self.options.rule(self.groups(cases))
 
     def _check_before_training(self) -> None:
-        groups = self.groups([str(case) for case in self.do_split()[0]])
+        cases = [str(case) for case in self.do_split()[0]]
+        groups = self.groups(cases)
+        now = dict(zip(cases, groups, strict=True))
+        before = self.beginning.state.get("groups", {})
+        changed = [case for case in cases if before.get(case, now[case]) != now[case]]
+        if changed:
+            self.print_to_log_file(
+                f"WARNING: the column `{self.options.column}` of the case table has changed since "
+                f"the checkpoint for {len(changed)} of {count(len(cases), 'training case')} "
+                f"({name_some(changed)}). They are drawn by what it has now."
+            )
+        self.beginning.groups = now
         if self.options.as_weights:
             return
         for note in notes_on_spelling(self.options.column, groups):

@@ -118,6 +118,35 @@ def test_the_log_says_where_one_group_may_have_two_names(make_trainer, preproces
     assert "site has entries that may mean the same: Bonn = bonn. They count" in log_of(trainer)
 
 
+@pytest.mark.parametrize("name", ["GroupDRO_dose", "IW_dose", "IW_dose_asWeights"])
+def test_a_training_that_goes_on_says_whose_group_has_changed(
+    make_trainer, preprocessed_table, name
+):
+    logs = []
+    path = None
+    for doses in ([1, 1, 1, 1, 2, 2, 2, 2], [1, 1, 1, 1, 2, 2, 2, 2], [1, 2, 1, 1, 2, 2, 2, 1]):
+        trainer = make_trainer(f"nnUNetTrainer{name}", "2d_small")
+        cases, _ = trainer.do_split()
+        rows = "".join(f"{case},{dose}\n" for case, dose in zip(cases, doses, strict=True))
+        preprocessed_table.write_text(f"case,dose\n{rows}")
+        trainer.log_file = f"{trainer.log_file}.{len(logs)}"
+        trainer.initialize()
+        if path is not None:
+            trainer.load_checkpoint(path)
+
+        trainer.on_train_start()
+        path = f"{trainer.output_folder}/checkpoint_latest.pth"
+        trainer.save_checkpoint(path)
+        logs.append(log_of(trainer))
+
+    changed = (
+        "WARNING: the column `dose` of the case table has changed since the checkpoint for 2 of 8 "
+        f"training cases ({cases[1]}, {cases[7]}). They are drawn by what it has now."
+    )
+    assert [changed in log for log in logs] == [False, False, True]
+    assert ["has changed since" in log for log in logs] == [False, False, True]
+
+
 def test_a_case_of_weight_0_is_never_drawn_even_where_a_batch_has_room(
     make_trainer, preprocessed_table
 ):
