@@ -35,7 +35,7 @@ from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration.candidates import LEVEL, search_and_test
 from nnunet_dro.exploration.inputs import LabelScores
 from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
-from nnunet_dro.exploration.search import Attribute, Limits
+from nnunet_dro.exploration.search import CodedAttribute, Limits
 
 #: Fewer than the command draws; a test is valid with any number.
 N_PERMUTATIONS = 999
@@ -170,7 +170,7 @@ def one_run(setting: Setting, rng: np.random.Generator) -> dict[str, float]:
 
 def made_attributes(
     setting: Setting, patients: np.ndarray, rng: np.random.Generator
-) -> Iterator[Attribute]:
+) -> Iterator[CodedAttribute]:
     """Attributes, named by their number, of patients or of cases."""
     codes = np.zeros(setting.n, dtype=np.intp)
     for number in range(setting.attributes):
@@ -187,7 +187,7 @@ def made_attributes(
             drawn = np.where(rng.random(setting.n) < 0.2, drawn, codes)
             n_strata = max(n_strata, int(codes.max()) + 1)
         codes = drawn
-        yield Attribute(str(number), codes, tuple(map(str, range(n_strata))))
+        yield CodedAttribute(str(number), codes, tuple(map(str, range(n_strata))))
 
 
 def made_scores(
@@ -213,7 +213,7 @@ def made_scores(
 
 
 def with_interaction(
-    scores: LabelScores, attributes: list[Attribute], effect: float
+    scores: LabelScores, attributes: list[CodedAttribute], effect: float
 ) -> LabelScores:
     """Lower where both attributes are 1, and so that every stratum of both has the same mean."""
     first, second = (attributes[n].codes == 1 for n in (0, 1))
@@ -222,7 +222,7 @@ def with_interaction(
     return LabelScores(scores.label, values, scores.failed, values, values)
 
 
-def margins_differ(attributes: list[Attribute], scores: LabelScores) -> bool:
+def margins_differ(attributes: list[CodedAttribute], scores: LabelScores) -> bool:
     """Whether any stratum alone, with all cases, is significantly lower than the rest."""
     ranks = rankdata(scores.goodness)
     blocks = patients_by_size(np.arange(len(scores.goodness)))

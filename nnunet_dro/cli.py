@@ -28,7 +28,7 @@ from nnunet_dro.commands.strata import strata
 from nnunet_dro.commands.suspects import suspects
 from nnunet_dro.commands.trainers import trainers
 from nnunet_dro.commands.tune import tune
-from nnunet_dro.commands.usage import INTERRUPTED, START, Command, Commands
+from nnunet_dro.commands.usage import INTERRUPTED, START, Commands, CommandWithPanels
 
 #: The commands in the groups of the help, each in the order in which one needs them.
 _GROUPS = {
@@ -70,7 +70,7 @@ for _group, _commands in _GROUPS.items():
         if isinstance(_command, typer.Typer):
             app.add_typer(_command, name="protocol", rich_help_panel=_group)
         else:
-            _kind = LockedCommand if _command in (evaluate, compare) else Command
+            _kind = LockedCommand if _command in (evaluate, compare) else CommandWithPanels
             app.command(cls=_kind, rich_help_panel=_group)(_command)
 
 

@@ -20,7 +20,7 @@ from nnunet_dro import __version__
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
 from nnunet_dro.commands.shared import takes
-from nnunet_dro.commands.usage import Command, Commands, with_flags
+from nnunet_dro.commands.usage import Commands, CommandWithPanels, with_flags
 from nnunet_dro.progress_bar import progress_bar
 from tests.commands import done, refused, run
 
@@ -244,7 +244,7 @@ class Options:
 def test_a_command_takes_the_fields_of_a_dataclass():
     seen = []
     program = typer.Typer(cls=Commands)
-    program.command(cls=Command)(takes(Options)(seen.append))
+    program.command(cls=CommandWithPanels)(takes(Options)(seen.append))
 
     program.callback()(lambda: None)
 

@@ -13,7 +13,7 @@ from nnunet_dro.commands.shared import (
     ProtocolFile,
     RequireFile,
     requirement_texts,
-    show,
+    show_with_page,
     stop_if_unmet,
     takes,
 )
@@ -76,5 +76,5 @@ def compare(options: _Options) -> None:
 
     files = {**comparison_files(comparison), **comparison_reports(comparison)}
     write_files(options.output, files, outdated=(*TABLES, VIEWER_PAGE))
-    show(comparison_table(comparison), options.output / "report.html")
+    show_with_page(comparison_table(comparison), options.output / "report.html")
     stop_if_unmet(comparison.about["requirements"])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nnunet_dro.commands.shared import argument, option, show, takes
+from nnunet_dro.commands.shared import argument, option, show_with_page, takes
 from nnunet_dro.nnunet.command import Device
 from nnunet_dro.progress_bar import progress_bar
 
@@ -83,7 +83,7 @@ def doctor(options: _Options) -> None:
             progress=progress,
             report=lambda line: typer.echo(line, err=True),
         )
-    show(answer_lines(answer), page)
+    show_with_page(answer_lines(answer), page)
 
 
 def _show_rare_images(options: _Options, configuration: str) -> None:
@@ -100,7 +100,7 @@ def _show_rare_images(options: _Options, configuration: str) -> None:
             progress=progress,
             report=lambda line: typer.echo(line, err=True),
         )
-    show(rare_images_lines(images), picture)
+    show_with_page(rare_images_lines(images), picture)
 
 
 def _check_moment(options: _Options) -> None:

@@ -13,7 +13,7 @@ from nnunet_dro.commands.shared import (
     argument,
     option,
     requirement_texts,
-    show,
+    show_with_page,
     stop_if_unmet,
     takes,
 )
@@ -127,5 +127,5 @@ def evaluate(options: _Options) -> None:
         files = {**evaluation_files(evaluation), **evaluation_reports(evaluation)}
         write_files(output, files, outdated=(*TABLES, VIEWER_PAGE))
 
-    show(evaluation_table(evaluation), output / "report.html")
+    show_with_page(evaluation_table(evaluation), output / "report.html")
     stop_if_unmet(evaluation.about["requirements"])

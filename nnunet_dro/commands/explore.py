@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from nnunet_dro.commands.completion import complete_attribute, complete_label, complete_metric
-from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
+from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show_with_page, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -75,4 +75,4 @@ def explore(options: _Options) -> None:
             progress=progress,
         )
     write_files(options.output, exploration_files(exploration))
-    show(exploration_table(exploration), options.output / "report.html")
+    show_with_page(exploration_table(exploration), options.output / "report.html")

@@ -51,11 +51,11 @@ def plan(options: _Options) -> None:
     """Say how many cases a requirement with confidence needs, and the chance that it is met."""
     from rich.console import Console
 
-    from nnunet_dro.evaluation.judging.planning import check_share, is_of_failures
+    from nnunet_dro.evaluation.judging.planning import check_share_of_cases, is_of_failures
     from nnunet_dro.evaluation.judging.power import is_of_measurements
 
     requirement = _parsed(options.requirement)
-    check_share(options.with_label)
+    check_share_of_cases(options.with_label)
     if options.pilot is not None:
         _check_pilot(requirement, options)
     is_of_percentile = not is_of_measurements(requirement) and not is_of_failures(requirement)

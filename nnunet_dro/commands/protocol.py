@@ -10,7 +10,7 @@ import typer
 
 from nnunet_dro import __version__
 from nnunet_dro.commands.shared import RequireFile, argument, option, requirement_texts, takes
-from nnunet_dro.commands.usage import Command
+from nnunet_dro.commands.usage import CommandWithPanels
 from nnunet_dro.evaluation.comparing.options import LockedComparison
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag, declared
 from nnunet_dro.evaluation.options import LockedEvaluation
@@ -35,7 +35,7 @@ class _WriteOptions(LockedComparison, LockedEvaluation):
     force: Annotated[bool, option("Replace an existing file.", "--force")] = False
 
 
-@commands.command(cls=Command)
+@commands.command(cls=CommandWithPanels)
 @takes(_WriteOptions)
 def write(options: _WriteOptions) -> None:
     """Lock the options of evaluate and compare in a file."""
@@ -67,7 +67,7 @@ def _values(options: _WriteOptions, section: type) -> dict[str, Any]:
     }
 
 
-@commands.command(cls=Command)
+@commands.command(cls=CommandWithPanels)
 def show(protocol: _ProtocolPath) -> None:
     """Check that a protocol is as it was written, and show what it locks."""
     from nnunet_dro.commands.protocol_file import read_protocol

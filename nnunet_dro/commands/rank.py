@@ -12,7 +12,7 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import EmptyRule, InvalidRule, MissingRule, PatientScore
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.named_folders import named_evaluations
-from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show, takes
+from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show_with_page, takes
 from nnunet_dro.commands.usage import stop
 from nnunet_dro.evaluation.flags import declared
 from nnunet_dro.evaluation.options import EvaluateOptions
@@ -132,7 +132,7 @@ def rank(options: _Options) -> None:
     with progress_bar("Ranking the bootstrap samples") as progress:
         ranking = rank_evaluations(evaluations, options, progress=progress)
     write_files(options.output, ranking_files(ranking), outdated=("cases.csv", "invalid.csv"))
-    show(ranking_table(ranking), options.output / "report.html")
+    show_with_page(ranking_table(ranking), options.output / "report.html")
     if not ranking.invalid.empty:
         names = ", ".join(ranking.invalid["team"].unique())
         stop(f"invalid predictions are scored as failed: {names}; see invalid.csv", SOME_INVALID)

@@ -15,7 +15,7 @@ import typer
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.commands.completion import complete_column
-from nnunet_dro.commands.usage import LOCKED, Command
+from nnunet_dro.commands.usage import LOCKED, CommandWithPanels
 from nnunet_dro.evaluation.comparing.options import SECTIONS
 from nnunet_dro.evaluation.flags import REQUIREMENTS, Declared, declared
 from nnunet_dro.nnunet.command import Device
@@ -176,7 +176,7 @@ def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
             raise typer.Exit(code)
 
 
-def show(table: Any, page: Path) -> None:
+def show_with_page(table: Any, page: Path) -> None:
     """Print a table, and on the last line where the page is."""
     from rich.console import Console
 
@@ -232,7 +232,7 @@ ProtocolFile = Annotated[
 ]
 
 
-class LockedCommand(Command):
+class LockedCommand(CommandWithPanels):
     """A command whose options are those of the protocol, if it is given one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from nnunet_dro.commands.shared import CaseTable, argument, option, show, takes
+from nnunet_dro.commands.shared import CaseTable, argument, option, show_with_page, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,4 +36,4 @@ def splits(options: _Options) -> None:
     from nnunet_dro.evaluation.stratifying.splits import split_dataset
 
     made = split_dataset(**vars(options))
-    show(splits_table(made.table, made.notes), made.path)
+    show_with_page(splits_table(made.table, made.notes), made.path)

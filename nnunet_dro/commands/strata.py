@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from nnunet_dro.commands.shared import argument, option, show, takes
+from nnunet_dro.commands.shared import argument, option, show_with_page, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -60,4 +60,4 @@ def strata(options: _Options) -> None:
         )
     with replacing(options.output) as path:
         table.to_csv(path, index=False)
-    show(columns_table(table), options.output)
+    show_with_page(columns_table(table), options.output)

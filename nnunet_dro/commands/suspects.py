@@ -5,7 +5,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from nnunet_dro.commands.shared import argument, option, show, takes
+from nnunet_dro.commands.shared import argument, option, show_with_page, takes
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -59,4 +59,4 @@ def suspects(options: _Options) -> None:
             write_splits=options.write_splits,
             progress=progress,
         )
-    show(table, page)
+    show_with_page(table, page)

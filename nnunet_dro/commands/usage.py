@@ -99,7 +99,7 @@ class Commands(TyperGroup):
         _write_panels(formatter, rows)
 
 
-class Command(TyperCommand):
+class CommandWithPanels(TyperCommand):
     """A command whose help has a panel for each kind of options.
 
     Every flag is shown whole, however narrow the terminal is.

@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.evaluation.statistics.significance import holm
 from nnunet_dro.exploration import rank_sums
 from nnunet_dro.exploration.inputs import LabelScores
-from nnunet_dro.exploration.search import Attribute, Combination, Limits, Search
+from nnunet_dro.exploration.search import CodedAttribute, Combination, Limits, Search
 from nnunet_dro.naming import count, group_name
 
 #: A combination is carried over if its z in the half that was searched is at most this: one-sided
@@ -63,7 +63,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SearchOutcome:
     """What was found, the lowest first."""
 
     candidates: list[Candidate]
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def search_and_test(
-    attributes: Sequence[Attribute],
+    attributes: Sequence[CodedAttribute],
     labels: Sequence[LabelScores],
     patients: IndexArray,
     limits: Limits,
@@ -81,7 +81,7 @@ def search_and_test(
     seed: int,
     n_permutations: int = rank_sums.N_PERMUTATIONS,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
-) -> Outcome:
+) -> SearchOutcome:
     """Search one half of the cases, and test what is found in the other."""
     searched = halve(patients, np.random.default_rng([seed, 0]))
     search = Search(attributes, patients, searched, limits)
@@ -119,7 +119,7 @@ def search_and_test(
         row["holm_p"] = float(holm_p)
         row["confirmed"] = bool(holm_p <= LEVEL)
 
-    return Outcome(candidates, rows, n_combinations, search)
+    return SearchOutcome(candidates, rows, n_combinations, search)
 
 
 def halve(patients: IndexArray, rng: np.random.Generator) -> BoolArray:
@@ -175,7 +175,7 @@ def _result(
     """What both halves say of a combination: a row of the table, without Holm's correction."""
     combination = candidate.combination
     row: dict[str, Any] = {
-        "combination": written(combination.parts),
+        "combination": combination_name(combination.parts),
         "label": candidate.scores.label,
     }
     numbers = range(1, search.limits.max_attributes + 1)
@@ -203,7 +203,7 @@ def _result(
     )
 
     twins = search.same_cases(combination, candidate.counted)[:_MOST_TWINS]
-    row["same_cases"] = "; ".join(map(written, twins))
+    row["same_cases"] = "; ".join(map(combination_name, twins))
     return row
 
 
@@ -225,7 +225,7 @@ def _described(
     }
 
 
-def written(parts: Sequence[tuple[str, str]]) -> str:
+def combination_name(parts: Sequence[tuple[str, str]]) -> str:
     """The name of a combination: ``centre=A, scanner=B``."""
     return ", ".join(itertools.starmap(group_name, parts))
 

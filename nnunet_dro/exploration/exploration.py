@@ -15,9 +15,15 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
 from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
-from nnunet_dro.exploration.candidates import LEAST_Z, Outcome, Power, power_of, search_and_test
+from nnunet_dro.exploration.candidates import (
+    LEAST_Z,
+    Power,
+    SearchOutcome,
+    power_of,
+    search_and_test,
+)
 from nnunet_dro.exploration.inputs import find_attributes, label_scores
-from nnunet_dro.exploration.search import Attribute, Limits
+from nnunet_dro.exploration.search import CodedAttribute, Limits
 from nnunet_dro.naming import nearest_names
 
 DEFINITIONS = {
@@ -223,7 +229,7 @@ def _table(rows: Sequence[Mapping[str, Any]], max_attributes: int) -> pd.DataFra
 
 
 def _case_rows(
-    cases: Sequence[str], attributes: Sequence[Attribute], outcome: Outcome
+    cases: Sequence[str], attributes: Sequence[CodedAttribute], outcome: SearchOutcome
 ) -> pd.DataFrame:
     """A row per case and label with a combination."""
     strata = {}

@@ -12,7 +12,7 @@ import pandas as pd
 
 from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround, evaluated_case_table
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
@@ -20,7 +20,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
 from nnunet_dro.evaluation.stratifying.auto_columns import AUTO
 from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, parse_by
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
-from nnunet_dro.exploration.search import Attribute
+from nnunet_dro.exploration.search import CodedAttribute
 from nnunet_dro.exploration.words import WORDS
 from nnunet_dro.files.case_table import attributes_of, notes_on_decimal_commas, read_cases_of
 from nnunet_dro.naming import name_some
@@ -33,13 +33,13 @@ def find_attributes(
     by: Sequence[str] | None = None,
     table: Path | None = None,
     min_cases: int = 1,
-) -> tuple[list[Attribute], list[str]]:
+) -> tuple[list[CodedAttribute], list[str]]:
     """The attributes to combine, and notes.
 
     Intersections are taken apart, and columns of many numbers are cut into thirds.
     """
     # The case table of the evaluation, and the new columns of another one.
-    evaluated = case_table_of(evaluation, cases)
+    evaluated = evaluated_case_table(evaluation, cases)
     described = read_cases_of(table, cases) if table else evaluated[["case"]]
     _check_same_entries(evaluated, described)
     new = [name for name in attributes_of(described) if name not in evaluated.columns]
@@ -107,17 +107,17 @@ def _check_same_entries(evaluated: pd.DataFrame, described: pd.DataFrame) -> Non
 
 def _usable(
     strata: "Mapping[str, pd.Series[str]]", cases: Sequence[str], min_cases: int
-) -> tuple[list[Attribute], list[str]]:
+) -> tuple[list[CodedAttribute], list[str]]:
     """The attributes that divide the cases and have a stratum that is large enough.
 
     Also notes on the others.
     """
-    large: list[Attribute] = []
-    small: list[Attribute] = []
+    large: list[CodedAttribute] = []
+    small: list[CodedAttribute] = []
     constant: list[str] = []
     for name, stratum_of_case in strata.items():
         codes, names = divide(stratum_of_case, cases, attribute=name)
-        attribute = Attribute(name, codes, tuple(map(str, names)))
+        attribute = CodedAttribute(name, codes, tuple(map(str, names)))
         if len(names) < 2:
             constant.append(name)
         elif max(attribute.n_cases.values()) >= min_cases:

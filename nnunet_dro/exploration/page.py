@@ -12,7 +12,7 @@ from nnunet_dro.evaluation.report.figures import StratumCases, about_distributio
 from nnunet_dro.evaluation.report.formatting import column_kind, metric_title, shown
 from nnunet_dro.evaluation.scoring.metrics import Metric
 from nnunet_dro.exploration.exploration import Exploration
-from nnunet_dro.exploration.tables import findings, heading, size, tested_combinations
+from nnunet_dro.exploration.tables import exploration_findings, heading, size, tested_combinations
 from nnunet_dro.exploration.words import parts_of, title
 from nnunet_dro.files.json_file import json_records, json_text
 from nnunet_dro.naming import NO_VALUE, group_name, name_some
@@ -41,7 +41,7 @@ def exploration_files(exploration: Exploration) -> dict[str, str]:
         "format": FORMAT,
         "method": exploration.method,
         "found": heading(exploration),
-        "findings": findings(exploration),
+        "findings": exploration_findings(exploration),
         "n_combinations": exploration.n_combinations,
         "n_cases": exploration.n_cases,
         "n_patients": exploration.n_patients,
@@ -64,7 +64,7 @@ def exploration_html(exploration: Exploration) -> str:
     metric = exploration.known_metric
     blocks: list[Block] = [
         Heading("What stands out", anchor="found", short="What stands out"),
-        Prose(findings(exploration), kind="points"),
+        Prose(exploration_findings(exploration), kind="points"),
         *tested_combinations(exploration),
         *map(Note, exploration.notes),
     ]

@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Attribute:
+class CodedAttribute:
     """What divides the cases.
 
     ``codes`` holds the place of each case's stratum in ``strata``, shape (n_cases,).
@@ -85,7 +85,7 @@ class Combination:
 class Search:
     """What is searched: cases with their attributes and patients, half of which is looked at."""
 
-    attributes: Sequence[Attribute]
+    attributes: Sequence[CodedAttribute]
     patients: IndexArray  # the number of each case's patient, shape (n_cases,)
     searched: BoolArray  # whether a case is in the half that is looked at, shape (n_cases,)
     limits: Limits
@@ -194,7 +194,7 @@ class Search:
 
 
 def _large_strata(
-    attribute: Attribute, halves: Sequence[BoolArray], min_cases: int
+    attribute: CodedAttribute, halves: Sequence[BoolArray], min_cases: int
 ) -> tuple[IndexArray, int]:
     """The strata that have enough cases in each half, numbered anew, -1 for the others.
 

@@ -22,7 +22,7 @@ def exploration_table(exploration: Exploration) -> RenderableType:
         Heading(heading(exploration)),
         Prose(size(exploration), kind=""),
         *tested_combinations(exploration),
-        Prose(findings(exploration)),
+        Prose(exploration_findings(exploration)),
         *map(Note, exploration.notes),
     ]
     return printed(blocks)
@@ -39,7 +39,7 @@ def size(exploration: Exploration) -> str:
     return WORDS.sentence("size", of=exploration)
 
 
-def findings(exploration: Exploration) -> list[str]:
+def exploration_findings(exploration: Exploration) -> list[str]:
     """A sentence per combination that was confirmed, or one that says that there is none."""
     return WORDS.sentences("findings", of=exploration)
 

@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.scoring.readers import reader_for
 from nnunet_dro.evaluation.stratifying.images import PLANES, Orientation, align, read_onto
 from nnunet_dro.nnunet.folders import DATASET_JSON, Fold, read_if_usable, settings_of
 from nnunet_dro.nnunet.splits_file import training_cases_in
-from nnunet_dro.pages.pictures import Masks, Plane, cut, grey_levels, outlines_of
+from nnunet_dro.pages.pictures import Masks, Plane, grey_levels, outlines_of, plane_at
 from nnunet_dro.pages.svg import N_COLOURS
 
 #: Longest side of a picture in pixels, and its bytes: a page of 20 pictures stays below 2 MB.
@@ -293,15 +293,15 @@ def slice_of(image: CaseVolume, labels: Labels) -> CaseSlice:
 
     plane = Plane.of(
         name,
-        cut(image.grey, axis, index),
-        _masks(cut(image.reference, axis, index), labels),
+        plane_at(image.grey, axis, index),
+        _masks(plane_at(image.reference, axis, index), labels),
         [image.spacing[other] for other in range(3) if other != axis],
         shown=_SHOWN,
         size=_SIZE,
     )
     predicted = None
     if image.prediction is not None:
-        predicted = outlines_of(_masks(cut(image.prediction, axis, index), labels))
+        predicted = outlines_of(_masks(plane_at(image.prediction, axis, index), labels))
     return CaseSlice(plane, predicted, is_empty=not labelled.any())
 
 

@@ -55,7 +55,7 @@ def latex(blocks: Sequence[Block], *remarks: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def escape(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Text that LaTeX typesets as it is, on one line."""
     return " ".join(text.split()).translate(_ESCAPED)
 
@@ -64,11 +64,11 @@ def _table(table: Table) -> str:
     sentences = [f"{table.title}.", table.about, *table.key]
     caption = " ".join(sentence for sentence in sentences if sentence)
     alignment = "".join("r" if column.kind == "num" else "l" for column in table.columns)
-    heads = [rf"\textbf{{{escape(head)}}}" for head in table.heads]
+    heads = [rf"\textbf{{{escape_latex(head)}}}" for head in table.heads]
     lines = [
         r"\begin{table}[tb]",
         r"  \centering",
-        rf"  \caption{{{escape(caption)}}}",
+        rf"  \caption{{{escape_latex(caption)}}}",
         rf"  \begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
         rf"    {' & '.join(heads)} \\",
@@ -128,12 +128,12 @@ def _n_alike(rows: Sequence[tuple[str, ...]], n_names: int) -> int:
 
 
 def _cell(cell: Cell) -> str:
-    text = "--" if cell.text == NO_VALUE else escape(cell.text)
+    text = "--" if cell.text == NO_VALUE else escape_latex(cell.text)
     if "best" in cell.kind:
         text = rf"\textbf{{{text}}}"
-    text += escape("".join(cell.marks))
+    text += escape_latex("".join(cell.marks))
 
     if not cell.below:
         return text
-    below = escape("; ".join(cell.below))
+    below = escape_latex("; ".join(cell.below))
     return rf"\withbelow{{{text}}}{{{below}}}"

@@ -40,7 +40,7 @@ def markdown(blocks: Sequence[Block], *, level: int = 2) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is, on one line.
 
     It may stand inside a table, and where HTML is allowed.
@@ -62,19 +62,19 @@ def _printed(block: Block, said: set[str], level: int) -> list[str]:
     """
     match block:
         case Heading():
-            return [f"{'#' * block.level} {escape(block.text)}", ""]
+            return [f"{'#' * block.level} {escape_markdown(block.text)}", ""]
         case Prose(str(text)):
-            return [escape(text), ""]
+            return [escape_markdown(text), ""]
         case Prose(points):
-            return [f"- {escape(point)}" for point in points]
+            return [f"- {escape_markdown(point)}" for point in points]
         case Note(kind="requirement"):
             word = block.title if block.title == "met" else f"**{block.title}**"
-            return [f"- Requirement {word}: {escape(block.text)}"]
+            return [f"- Requirement {word}: {escape_markdown(block.text)}"]
         case Note(kind="finding"):
-            where = f" ({escape(block.where)})" if block.where else ""
-            return [f"- **{escape(block.title)}**{where}: {escape(block.text)}"]
+            where = f" ({escape_markdown(block.where)})" if block.where else ""
+            return [f"- **{escape_markdown(block.title)}**{where}: {escape_markdown(block.text)}"]
         case Note():
-            return [f"> {escape(block.text)}  "]
+            return [f"> {escape_markdown(block.text)}  "]
         case Table():
             return _table(block, unsaid(block.key, said), level)
         case Figure():
@@ -84,25 +84,25 @@ def _printed(block: Block, said: set[str], level: int) -> list[str]:
 def _table(table: Table, key: Sequence[str], level: int) -> list[str]:
     lines = []
     if table.title:
-        lines += [f"{'#' * level} {escape(table.title)}", ""]
+        lines += [f"{'#' * level} {escape_markdown(table.title)}", ""]
 
     rules = ["---:" if column.kind == "num" else "---" for column in table.columns]
-    lines.append(_line(map(escape, table.heads)))
+    lines.append(_line(map(escape_markdown, table.heads)))
     lines.append(_line(rules))
     lines += [_line(map(_cell, row)) for row in table.rows]
 
     if key:
-        lines += ["", escape(" ".join(key))]
+        lines += ["", escape_markdown(" ".join(key))]
     lines.append("")
     return lines
 
 
 def _cell(cell: Cell) -> str:
-    text = escape(cell.text) + "".join(cell.marks)
+    text = escape_markdown(cell.text) + "".join(cell.marks)
     if "best" in cell.kind:
         text = f"**{text}**"
 
-    return " ".join([text, *map(escape, cell.beside)])
+    return " ".join([text, *map(escape_markdown, cell.beside)])
 
 
 def _line(cells: Iterable[str]) -> str:

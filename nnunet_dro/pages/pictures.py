@@ -95,7 +95,7 @@ class Picture:
     link: Markup = field(default_factory=Markup)  # to the viewer
 
 
-def cut(volume: npt.NDArray[Any], axis: int, index: int) -> npt.NDArray[Any]:
+def plane_at(volume: npt.NDArray[Any], axis: int, index: int) -> npt.NDArray[Any]:
     """A plane of a volume (z, y, x), in which superior is up."""
     plane: npt.NDArray[Any] = np.take(volume, index, axis=axis)
     # Axial planes have their front up as they are.

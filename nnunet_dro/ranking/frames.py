@@ -20,7 +20,7 @@ from nnunet_dro.ranking.ranks import (
     overall_ranks,
     pairwise_p,
 )
-from nnunet_dro.ranking.stability import Part, ranks_of_parts
+from nnunet_dro.ranking.stability import RankedPart, ranks_of_parts
 
 RANK_COLUMNS = (
     "kind",
@@ -34,7 +34,7 @@ RANK_COLUMNS = (
     "score",
     "rank",
 )
-AGREEMENT_COLUMNS = (*Part._fields, "scheme", "kendall_tau")
+AGREEMENT_COLUMNS = (*RankedPart._fields, "scheme", "kendall_tau")
 BOOTSTRAP_COLUMNS = ("scheme", "team", "rank", "rank_low", "rank_median", "rank_high")
 
 #: What gives scores their sign again, which schemes rank by such that larger is better. Without one
@@ -47,7 +47,7 @@ _SIGNS = {
 
 
 #: By scheme and part, what the teams are ranked by, shape (n_tasks, n_teams).
-Rankings = Mapping[tuple[RankingScheme, Part], FloatArray]
+Rankings = Mapping[tuple[RankingScheme, RankedPart], FloatArray]
 
 
 def rank_table(entries: Entries, rankings: Rankings, order: Sequence[int]) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from nnunet_dro.ranking import tables
 from nnunet_dro.ranking.figures import Stop, bump_chart
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import DEFINITIONS, LEVEL, TITLES
-from nnunet_dro.ranking.stability_blocks import consensus, podiums, stability
+from nnunet_dro.ranking.stability_blocks import consensus_section, podiums, stability_section
 from nnunet_dro.ranking.words import WORDS
 
 #: The name of the format of summary.json; its number changes with the format.
@@ -93,9 +93,9 @@ def ranking_html(ranking: Ranking) -> str:
     if ranking.cases is not None:
         table = _case_table(ranking, ranking.cases)
 
-    blocks = [*_ranks(ranking), *stability(ranking)]
+    blocks = [*_ranks(ranking), *stability_section(ranking)]
     if len(ranking.tasks) > 1:
-        blocks += consensus(ranking)
+        blocks += consensus_section(ranking)
     blocks += [*podiums(ranking), *_tests(ranking)]
     for place, attribute in enumerate(ranking.strata):
         blocks += _attribute(ranking, attribute, place)
@@ -111,19 +111,19 @@ def ranking_html(ranking: Ranking) -> str:
         kind="nnunet-dro · ranking",
         title=f"Ranking of {len(ranking.teams)} teams",
         heading=tables.say("heading", ranking),
-        lede=tables.lede(ranking),
+        lede=tables.ranking_lede(ranking),
     )
 
 
 def _ranks(ranking: Ranking) -> Iterator[Block]:
     yield Heading("Ranking", anchor="ranking", short="Ranking")
-    yield Prose(tables.findings(ranking), kind="points")
+    yield Prose(tables.ranking_findings(ranking), kind="points")
     yield tables.overall_table(ranking, list(ranking.strata))
     yield from (Note(text) for text in ranking.notes)
     if not ranking.invalid.empty:
         yield Heading("Invalid predictions", anchor="invalid", short="Invalid")
         yield Prose("These predictions could not be scored and count as failed.")
-        yield tables.invalid_table(ranking)
+        yield tables.invalid_predictions(ranking)
     yield Heading("Other schemes", anchor="schemes", short="Schemes")
     yield Prose(
         "The same scores, ranked in other ways. A ranking that depends on the scheme says little "

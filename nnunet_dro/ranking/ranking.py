@@ -37,7 +37,7 @@ from nnunet_dro.ranking.ranks import (
     worst_scores,
 )
 from nnunet_dro.ranking.stability import (
-    Part,
+    RankedPart,
     stability_of_strata,
     stability_of_tasks,
     stability_table,
@@ -250,9 +250,9 @@ def _about(
     }
 
 
-def _rankings(entries: Entries) -> dict[tuple[RankingScheme, Part], FloatArray]:
+def _rankings(entries: Entries) -> dict[tuple[RankingScheme, RankedPart], FloatArray]:
     """The scores of every ranking, shape (n_tasks, n_teams)."""
-    everything = Part("all", n=len(entries.cases), n_valued=entries.contest.n_valued())
+    everything = RankedPart("all", n=len(entries.cases), n_valued=entries.contest.n_valued())
     rankings = {}
     for scheme in RankingScheme:
         rankings[scheme, everything] = task_scores(entries.contest, scheme)[0]
@@ -267,16 +267,18 @@ def _rankings_by(
     strata: Sequence[tuple[str, BoolArray]],
     entries: Entries,
     scheme: RankingScheme,
-) -> dict[Part, FloatArray]:
+) -> dict[RankedPart, FloatArray]:
     """The scores in each stratum, in each team's worst stratum, and without each stratum."""
 
-    def scores_of(kind: str, stratum: str, inside: BoolArray) -> tuple[Part, FloatArray]:
+    def scores_of(kind: str, stratum: str, inside: BoolArray) -> tuple[RankedPart, FloatArray]:
         contest = entries.contest_of(inside)
-        part = Part(kind, attribute, stratum, n=int(inside.sum()), n_valued=contest.n_valued())
+        part = RankedPart(
+            kind, attribute, stratum, n=int(inside.sum()), n_valued=contest.n_valued()
+        )
         return part, task_scores(contest, scheme)[0]
 
     rankings = dict(scores_of("stratum", stratum, inside) for stratum, inside in strata)
-    worst = Part(
+    worst = RankedPart(
         "worst",
         attribute,
         "",
@@ -291,7 +293,7 @@ def _rankings_by(
 
 def _bootstrap(
     entries: Entries, options: RankOptions, progress: Callable[[int, int], None]
-) -> tuple[dict[RankingScheme, Stability], dict[Part, tuple[FloatArray, Stability]]]:
+) -> tuple[dict[RankingScheme, Stability], dict[RankedPart, tuple[FloatArray, Stability]]]:
     """How sure the ranks are by each scheme, and by the ranking's own one in each part."""
     if not options.n_resamples:
         return {}, {}
@@ -299,7 +301,7 @@ def _bootstrap(
     rng = np.random.default_rng(options.seed)
     counts = draw_units(entries.contest.n_units, options.n_resamples, rng)
     samples: dict[RankingScheme, Stability] = {}
-    parts: dict[Part, tuple[FloatArray, Stability]] = {}
+    parts: dict[RankedPart, tuple[FloatArray, Stability]] = {}
     n_steps = len(RankingScheme) + 1
     for scheme in RankingScheme:
         progress(len(samples), n_steps)

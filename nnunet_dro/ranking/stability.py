@@ -45,7 +45,7 @@ STABILITY_COLUMNS = (
 )
 
 
-class Part(NamedTuple):
+class RankedPart(NamedTuple):
     """A part of what is ranked: a ``metric``, a ``label``, a ``task`` (both), or a ``stratum``."""
 
     kind: str
@@ -57,7 +57,7 @@ class Part(NamedTuple):
     n_valued: int = 0  # number of patients, or cases, in which some team has a value
 
 
-def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[Part, FloatArray]:
+def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[RankedPart, FloatArray]:
     """The ranks (..., n_teams) by each metric, label and task, from `task_scores`."""
     return {
         part: overall_ranks(scores[..., places, :], entries.weights[places])
@@ -65,17 +65,17 @@ def ranks_of_parts(entries: Entries, scores: FloatArray) -> dict[Part, FloatArra
     }
 
 
-def _parts_of_tasks(entries: Entries) -> dict[Part, list[int]]:
+def _parts_of_tasks(entries: Entries) -> dict[RankedPart, list[int]]:
     """The metrics, the labels and the tasks, where there are several of each, with their tasks."""
-    metrics: dict[Part, list[int]] = defaultdict(list)
-    labels: dict[Part, list[int]] = defaultdict(list)
-    both: dict[Part, list[int]] = {}
+    metrics: dict[RankedPart, list[int]] = defaultdict(list)
+    labels: dict[RankedPart, list[int]] = defaultdict(list)
+    both: dict[RankedPart, list[int]] = {}
     for place, task in enumerate(entries.tasks):
-        metrics[Part("metric", metric=task.metric)].append(place)
-        labels[Part("label", label=task.label)].append(place)
-        both[Part("task", metric=task.metric, label=task.label)] = [place]
+        metrics[RankedPart("metric", metric=task.metric)].append(place)
+        labels[RankedPart("label", label=task.label)].append(place)
+        both[RankedPart("task", metric=task.metric, label=task.label)] = [place]
 
-    parts: dict[Part, list[int]] = {}
+    parts: dict[RankedPart, list[int]] = {}
     if len(metrics) > 1:
         parts |= metrics
     if len(labels) > 1:
@@ -102,7 +102,7 @@ def consensus_shares(task_ranks: FloatArray, weights: FloatArray) -> FloatArray:
 
 def stability_of_tasks(
     entries: Entries, full: FloatArray, sampled: FloatArray
-) -> dict[Part, tuple[FloatArray, Stability]]:
+) -> dict[RankedPart, tuple[FloatArray, Stability]]:
     """The ranks by each metric, label and task, and how they vary in samples of the cases.
 
     From what `task_scores` has of all cases, shape (n_tasks, n_teams), and of the samples.
@@ -116,14 +116,14 @@ def stability_of_tasks(
 
 def stability_of_strata(
     entries: Entries, scheme: RankingScheme, n_samples: int, rng: np.random.Generator
-) -> dict[Part, tuple[FloatArray, Stability]]:
+) -> dict[RankedPart, tuple[FloatArray, Stability]]:
     """The ranks in each stratum, and how they vary in samples of its cases."""
     result = {}
     for attribute, strata in entries.strata.items():
         for stratum, inside in strata:
             contest = entries.contest_of(inside)
             counts = draw_units(contest.n_units, n_samples, rng)
-            part = Part(
+            part = RankedPart(
                 "stratum",
                 attribute,
                 stratum,
@@ -138,7 +138,7 @@ def stability_of_strata(
 
 def stability_table(
     entries: Entries,
-    parts: Mapping[Part, tuple[FloatArray, Stability]],
+    parts: Mapping[RankedPart, tuple[FloatArray, Stability]],
     order: Sequence[int],
 ) -> pd.DataFrame:
     """A row per part and team, with `STABILITY_COLUMNS`."""

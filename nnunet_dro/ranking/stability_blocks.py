@@ -19,12 +19,12 @@ from nnunet_dro.ranking.figures import blob_plot, team_legend
 from nnunet_dro.ranking.podium import MOST_CASES, MOST_TEAMS, podium_plot
 from nnunet_dro.ranking.ranking import Ranking
 from nnunet_dro.ranking.ranks import OVERALL, TITLES
-from nnunet_dro.ranking.stability import Part, consensus_shares
-from nnunet_dro.ranking.tables import ColumnOf, first_cell, rank_text, say, score_text
+from nnunet_dro.ranking.stability import RankedPart, consensus_shares
+from nnunet_dro.ranking.tables import ColumnOf, first_cell, rank_text, ranked_score, say
 from nnunet_dro.ranking.words import FEW_CASES, first_teams
 
 
-def stability(ranking: Ranking) -> Iterator[Block]:
+def stability_section(ranking: Ranking) -> Iterator[Block]:
     """How the ranks change when the cases are drawn again; nothing without samples."""
     samples = ranking.samples
     if samples.empty:
@@ -51,7 +51,7 @@ def stability(ranking: Ranking) -> Iterator[Block]:
         yield parts_table(ranking)
 
 
-def consensus(ranking: Ranking) -> Iterator[Block]:
+def consensus_section(ranking: Ranking) -> Iterator[Block]:
     """What the rankings by metric and label have in common."""
     yield Heading("Metrics and labels", anchor="tasks", short="Metrics and labels")
     yield Prose(say("consensus", ranking))
@@ -67,7 +67,7 @@ def consensus(ranking: Ranking) -> Iterator[Block]:
         draws="rankings",
     )
     yield Heading("Agreement with the consensus", 3)
-    yield agreement_table(ranking)
+    yield _agreement_table(ranking)
     yield Heading("Ranks by metric and label", 3)
     yield Prose("The rank of each team, and what it was ranked by. The darker, the further back.")
     yield tasks_table(ranking)
@@ -120,7 +120,7 @@ def taus_table(ranking: Ranking) -> Table:
 
 def parts_table(ranking: Ranking) -> Table:
     """How sure the ranks are by each metric and label and in each stratum."""
-    groups = ranking.parts.groupby(list(Part._fields), sort=False)
+    groups = ranking.parts.groupby(list(RankedPart._fields), sort=False)
     parts = [rows.set_index("team") for _, rows in groups]
 
     def how_often(rows: pd.DataFrame) -> str:
@@ -200,7 +200,7 @@ def tasks_table(ranking: Ranking) -> Table:
             shade = 0
             if n_teams > 1 and not math.isnan(rank):
                 shade = round(6 * (rank - 1) / (n_teams - 1))
-            below = [score_text(row, ranking)]
+            below = [ranked_score(row, ranking)]
             if (team, metric, label) in intervals:
                 below.append(intervals[team, metric, label])
             return Cell(
@@ -246,7 +246,7 @@ def _intervals(ranking: Ranking) -> dict[tuple[str, str, str], str]:
     return intervals
 
 
-def agreement_table(ranking: Ranking) -> Table:
+def _agreement_table(ranking: Ranking) -> Table:
     """How much the rankings by metric and label agree with the overall one."""
     rows = ranking.agreement
     is_part = rows["kind"].isin(["metric", "label", "task"])

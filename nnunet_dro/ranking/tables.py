@@ -34,12 +34,12 @@ def say(macro: str, ranking: Ranking, **values: Any) -> str:
     return WORDS.sentence(macro, ranking=ranking, **values)
 
 
-def lede(ranking: Ranking) -> str:
+def ranking_lede(ranking: Ranking) -> str:
     """What is ranked, and how."""
     return f"{say('size', ranking)}. {say('rule', ranking)}"
 
 
-def findings(ranking: Ranking) -> list[str]:
+def ranking_findings(ranking: Ranking) -> list[str]:
     """Sentences on what the ranking rests on."""
     own = first_teams(ranking.overall())
     others = {}
@@ -52,7 +52,7 @@ def findings(ranking: Ranking) -> list[str]:
     return WORDS.sentences("findings", ranking=ranking, differing=differing, always=always)
 
 
-def score_text(row: Any, ranking: Ranking) -> str:
+def ranked_score(row: Any, ranking: Ranking) -> str:
     """The score of a row of `Ranking.ranks`, in its unit."""
     value = float(row["score"])
     scheme = RankingScheme(row["scheme"])
@@ -84,7 +84,7 @@ def main_score(ranking: Ranking) -> tuple[str, dict[str, str]]:
         }
         title = titles[ranking.scheme]
         rows = ranking.selected(kind="all", metric=task.metric, label=task.label)
-    scores = {str(row["team"]): score_text(row, ranking) for row in rows.to_dict("records")}
+    scores = {str(row["team"]): ranked_score(row, ranking) for row in rows.to_dict("records")}
     return title, scores
 
 
@@ -95,8 +95,8 @@ def ranking_markdown(ranking: Ranking) -> str:
     """
     blocks: list[Block] = [
         Heading(say("heading", ranking), 1),
-        Prose(lede(ranking)),
-        Prose(findings(ranking), kind="points"),
+        Prose(ranking_lede(ranking)),
+        Prose(ranking_findings(ranking), kind="points"),
         *map(Note, ranking.notes),
         overall_table(ranking, list(ranking.strata)),
         _schemes_table(ranking),
@@ -119,7 +119,7 @@ def ranking_table(ranking: Ranking) -> RenderableType:
         [
             Heading(f"{say('heading', ranking)} ({say('size', ranking)})"),
             overall_table(ranking, list(ranking.strata)[:2]),
-            Prose((say("rule", ranking), *findings(ranking))),
+            Prose((say("rule", ranking), *ranking_findings(ranking))),
             *map(Note, notes),
         ]
     )
@@ -200,7 +200,7 @@ def _strata_table(ranking: Ranking, attribute: str) -> Table:
     return Table.of(f"Ranks by {attribute_title(attribute)}", columns, list(ranking.teams))
 
 
-def invalid_table(ranking: Ranking) -> Table:
+def invalid_predictions(ranking: Ranking) -> Table:
     """The predictions that could not be scored, or how many each team has."""
     columns: list[ColumnOf] = [(Column("Team", "name"), lambda row: row["team"])]
     if "reason" in ranking.invalid:

@@ -10,7 +10,7 @@ from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 LABEL = "label"
 
 
-def case_names(n: int) -> list[str]:
+def made_case_names(n: int) -> list[str]:
     """The names of n cases, in their order."""
     return [f"case_{number:03}" for number in range(n)]
 
@@ -23,13 +23,13 @@ def made_scores(**columns: "list[float]") -> pd.DataFrame:
     """
     n = len(next(iter(columns.values())))
     sizes = {"n_reference": [1.0] * n, "n_prediction": [1.0] * n}
-    return pd.DataFrame({"case": case_names(n), "label": LABEL, **sizes, **columns})
+    return pd.DataFrame({"case": made_case_names(n), "label": LABEL, **sizes, **columns})
 
 
 def made_strata(attribute: str, names: list[str]) -> "dict[str, pd.Series[str]]":
     """The strata of an attribute, from the name of that of each case."""
     kind = pd.CategoricalDtype(list(dict.fromkeys(names)), ordered=True)
-    cases = pd.Index(case_names(len(names)), name="case")
+    cases = pd.Index(made_case_names(len(names)), name="case")
     strata: Any = pd.Series(names, index=cases, name=attribute).astype(kind)
     return {attribute: strata}
 

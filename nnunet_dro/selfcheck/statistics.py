@@ -13,7 +13,7 @@ from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
-from nnunet_dro.selfcheck.made_scores import case_names, made_scores, made_strata
+from nnunet_dro.selfcheck.made_scores import made_case_names, made_scores, made_strata
 from nnunet_dro.selfcheck.number import Number, numbers_of
 
 #: 0, 0.01, ..., 1: the k-th smallest of these 101 values is (k - 1) / 100.
@@ -100,7 +100,7 @@ _U_OF_ONES = (math.sqrt(1.5**2 + 4 * _SQUARE * 39) - 1.5) / (2 * _SQUARE)
 _U_OF_BOTH = (18 * 40 - 4.5) / (4.5 - 2.85)
 
 _OF_TWO_PATIENTS = "patients with 0 and 1, and 0.2"
-_PATIENTS = pd.Series(["a", "a", "b"], index=case_names(3))
+_PATIENTS = pd.Series(["a", "a", "b"], index=made_case_names(3))
 
 _SAMPLES = (
     _Sample(
@@ -295,7 +295,7 @@ def _gap() -> Iterator[Number]:
 
 def _divided() -> pd.DataFrame:
     """The statistics of the strata of the five cases."""
-    cases = case_names(5)
+    cases = made_case_names(5)
     ages = ["0", "17", "18", "64", "65"]
     table = pd.DataFrame({"case": cases, "age": ages, "centre": ["2", "10", "2", "10", "2"]})
     by = ["age:0,18,65", "centre", "centre,age:0,18,65"]

@@ -24,7 +24,7 @@ from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_if_usable
 from nnunet_dro.pages.html import page_assets, page_environment
-from nnunet_dro.viewer.volumes import MB, MOST_MB, ShownCases, shown_cases
+from nnunet_dro.viewer.volumes import MB, MOST_MB, VolumesOnPage, shown_cases
 
 PAGE = VIEWER_PAGE
 
@@ -79,7 +79,7 @@ def viewer_page(
         )
 
     # Everything but the volumes, to know its size.
-    frame = _html(evaluation, choices, ShownCases(), "", ())
+    frame = _html(evaluation, choices, VolumesOnPage(), "", ())
     n_frame_bytes = len(frame.encode("utf-8", errors="surrogateescape"))
     n_spare_bytes = _SPARE + _SPARE_OF_CASE * len(choices)
     shown = shown_cases(
@@ -104,7 +104,7 @@ def viewer_page(
     )
 
 
-def _links(shown: ShownCases) -> dict[tuple[str, str], str]:
+def _links(shown: VolumesOnPage) -> dict[tuple[str, str], str]:
     """Case and label to the address that shows them."""
     links = {}
     for case, volumes in shown.volumes.items():
@@ -115,7 +115,7 @@ def _links(shown: ShownCases) -> dict[tuple[str, str], str]:
     return links
 
 
-def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
+def _notes(shown: VolumesOnPage, most_mb: float) -> tuple[str, ...]:
     """Sentences on what is not in the page, or differs from the files."""
     notes = []
     if shown.left_out:
@@ -145,7 +145,7 @@ def _notes(shown: ShownCases, most_mb: float) -> tuple[str, ...]:
 def _html(
     evaluation: Evaluation,
     choices: Sequence[Choice],
-    shown: ShownCases,
+    shown: VolumesOnPage,
     summary: str,
     notes: tuple[str, ...],
 ) -> str:
@@ -217,7 +217,7 @@ def _steps(evaluation: Evaluation, choices: Sequence[Choice]) -> list[dict[str, 
     return steps
 
 
-def _cases(evaluation: Evaluation, shown: ShownCases) -> dict[str, Any]:
+def _cases(evaluation: Evaluation, shown: VolumesOnPage) -> dict[str, Any]:
     """Case to what the script has to know of its volumes."""
     channel_names = _channel_names(evaluation)
     cases = {}
@@ -246,7 +246,7 @@ def _channel_names(evaluation: Evaluation) -> dict[str, str]:
     return {str(number): str(name) for number, name in names.items()}
 
 
-def _volumes(shown: ShownCases) -> list[tuple[str, str]]:
+def _volumes(shown: VolumesOnPage) -> list[tuple[str, str]]:
     """The id of every block of data in the page, and the block."""
     blocks: list[tuple[str, str]] = []
     for n, (case, volumes) in enumerate(shown.volumes.items()):

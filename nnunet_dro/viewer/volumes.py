@@ -240,7 +240,7 @@ def _packed(values: npt.NDArray[Any], affine: FloatArray) -> str:
 
 
 @dataclass
-class ShownCases:
+class VolumesOnPage:
     """The volumes of the cases that fit into the page."""
 
     #: Case to its volumes, in the order in which they were tried.
@@ -275,7 +275,7 @@ def shown_cases(
     most_mb: float,
     frame_bytes: int = 0,
     progress: Callable[[int, int], None] = lambda n_done, n_all: None,
-) -> ShownCases:
+) -> VolumesOnPage:
     """Read and pack cases until the room is used up.
 
     When a case has no room, further channels are given up, those of all cases. The first case is
@@ -298,7 +298,7 @@ def shown_cases(
     channels = {case: find_channels(images, case) for case in wanted}
     room = int(most_mb * MB) - frame_bytes
 
-    shown = ShownCases()
+    shown = VolumesOnPage()
     for n_done, (case, names) in enumerate(wanted.items(), start=1):
         paths = channels[case]
         if shown.only_first_channel:

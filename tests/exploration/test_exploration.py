@@ -14,8 +14,8 @@ from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.exploration.candidates import halve, power_of
 from nnunet_dro.exploration.exploration import explore_evaluation
 from nnunet_dro.exploration.inputs import LabelScores
-from nnunet_dro.exploration.search import Attribute, Limits, Search
-from nnunet_dro.exploration.tables import findings
+from nnunet_dro.exploration.search import CodedAttribute, Limits, Search
+from nnunet_dro.exploration.tables import exploration_findings
 from tests.exploration.made import made
 from tests.ranking.made import evaluation_of
 
@@ -221,7 +221,7 @@ def test_too_many_attributes_are_refused_before_the_search():
 def test_power_is_that_of_two_rank_tests_of_a_planted_group(n, expected):
     """Scores with a standard deviation of 8 points, a third of the cases, 10 points worse."""
     rng = np.random.default_rng(0)
-    thirds = Attribute("centre", np.arange(n) % 3, ("A", "B", "C"))
+    thirds = CodedAttribute("centre", np.arange(n) % 3, ("A", "B", "C"))
     searched = np.arange(n) % 2 == 0
     half = n // 2
     found = []
@@ -254,7 +254,7 @@ def test_power_keeps_patients_whole_and_counts_missed_labels_as_the_worst():
     scores = LabelScores(
         "liver", values, missed, np.where(missed, -np.inf, values), np.where(missed, 0, values)
     )
-    halves = Attribute("centre", np.arange(n) // 2 % 2, ("A", "B"))
+    halves = CodedAttribute("centre", np.arange(n) // 2 % 2, ("A", "B"))
     searched = np.arange(n) // 2 % 4 < 2
 
     def share(patients):
@@ -276,7 +276,7 @@ def test_what_could_have_been_found_is_said_where_nothing_stands_out():
         assert exploration.confirmed.empty
         assert (
             f"in each half (of {halves}) whose Dice is 10 points lower is confirmed"
-            in findings(exploration)[1]
+            in exploration_findings(exploration)[1]
         )
     assert few.power.share < 0.8 < many.power.share
 
@@ -301,4 +301,4 @@ def test_distances_and_errors_are_made_larger(metric, in_pixels, worse):
     assert exploration.confirmed.empty
 
     exploration = replace(exploration, about={**exploration.about, "in_pixels": in_pixels})
-    assert f"whose {worse} is confirmed" in findings(exploration)[1]
+    assert f"whose {worse} is confirmed" in exploration_findings(exploration)[1]

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import rankdata
 
 from nnunet_dro.exploration.rank_sums import patients_by_size, standardised
-from nnunet_dro.exploration.search import Attribute, Limits, Search
+from nnunet_dro.exploration.search import CodedAttribute, Limits, Search
 
 
 def brute_force(attributes, goodness, patients, searched, limits):
@@ -39,7 +39,9 @@ def test_it_is_brute_force(max_attributes, n_patients):
     rng = np.random.default_rng(n_patients)
     n = 60
     attributes = [
-        Attribute(name, rng.integers(0, n_strata, n), tuple(f"{name}{s}" for s in range(n_strata)))
+        CodedAttribute(
+            name, rng.integers(0, n_strata, n), tuple(f"{name}{s}" for s in range(n_strata))
+        )
         for name, n_strata in (("a", 3), ("b", 2), ("c", 4), ("d", 2))
     ]
     goodness = rng.integers(0, 12, n).astype(float)
@@ -65,10 +67,10 @@ def test_it_is_brute_force(max_attributes, n_patients):
 def test_of_the_same_cases_the_shortest_combination_counts():
     codes = np.tile([0, 0, 1, 1], 10)
     attributes = [
-        Attribute("scanner", codes, ("X", "Y")),
-        Attribute("centre", 1 - codes, ("B", "A")),
+        CodedAttribute("scanner", codes, ("X", "Y")),
+        CodedAttribute("centre", 1 - codes, ("B", "A")),
     ]
-    attributes.append(Attribute("sex", np.tile([0, 1, 0, 1], 10), ("f", "m")))
+    attributes.append(CodedAttribute("sex", np.tile([0, 1, 0, 1], 10), ("f", "m")))
     goodness = np.where(codes == 0, 0.2, 0.8) + 0.01 * np.arange(40)
 
     search = Search(attributes, np.arange(40), np.arange(40) < 20, Limits(2, 3))
@@ -81,7 +83,7 @@ def test_of_the_same_cases_the_shortest_combination_counts():
 
 def test_combinations_need_cases_in_each_half_and_beside_them():
     attributes = [
-        Attribute("a", np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3), ("few", "many"))
+        CodedAttribute("a", np.array([0] * 3 + [1] * 17 + [0] * 17 + [1] * 3), ("few", "many"))
     ]
     searched = np.arange(40) < 20
 
@@ -99,9 +101,9 @@ def test_combinations_need_cases_in_each_half_and_beside_them():
 def test_many_strata_are_no_matter():
     rng = np.random.default_rng(0)
     attributes = [
-        Attribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)
+        CodedAttribute(str(n), rng.permutation(500), tuple(map(str, range(500)))) for n in range(3)
     ]
-    attributes.append(Attribute("sex", rng.integers(0, 2, 500), ("f", "m")))
+    attributes.append(CodedAttribute("sex", rng.integers(0, 2, 500), ("f", "m")))
 
     _, n_looked = Search(attributes, np.arange(500), np.arange(500) < 250, Limits(3, 5)).lowest(
         rng.normal(size=500)

@@ -204,11 +204,15 @@ def test_terminal_reads_no_markup_and_no_control_sequence():
 @pytest.mark.parametrize(
     ("escape", "text", "escaped"),
     [
-        (markdown.escape, "a|b_c*d <e> `f` [g](h)\n#", r"a\|b\_c\*d &lt;e&gt; \`f\` \[g\](h) \#"),
-        (latex.escape, r"a_b & 50% {x} \y", r"a\_b \& 50\% \{x\} \textbackslash{}y"),
-        (latex.escape, '#1 $ ~^"', r"\#1 \$ \textasciitilde{}\textasciicircum{}\char34{}"),
-        (latex.escape, "▲ +5 ▼", r"$\bigtriangleup$ +5 $\bigtriangledown$"),
-        (latex.escape, "two\nlines", "two lines"),
+        (
+            markdown.escape_markdown,
+            "a|b_c*d <e> `f` [g](h)\n#",
+            r"a\|b\_c\*d &lt;e&gt; \`f\` \[g\](h) \#",
+        ),
+        (latex.escape_latex, r"a_b & 50% {x} \y", r"a\_b \& 50\% \{x\} \textbackslash{}y"),
+        (latex.escape_latex, '#1 $ ~^"', r"\#1 \$ \textasciitilde{}\textasciicircum{}\char34{}"),
+        (latex.escape_latex, "▲ +5 ▼", r"$\bigtriangleup$ +5 $\bigtriangledown$"),
+        (latex.escape_latex, "two\nlines", "two lines"),
     ],
 )
 def test_special_characters_are_escaped(escape, text, escaped):

@@ -531,7 +531,7 @@ MUTATIONS = {
         ),
         Mutation(
             "Holm's correction in the table",
-            f"{TABLE}:comparison_table",
+            f"{TABLE}:table_of_differences",
             "holm(column.to_numpy(dtype=np.float64))",
             "column",
             "holm_p of hd95",

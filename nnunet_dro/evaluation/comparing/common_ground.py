@@ -191,7 +191,7 @@ def shared_notes(evaluations: Mapping[str, Evaluation]) -> list[str]:
     return [*shared, *own]
 
 
-def case_table_of(evaluation: Evaluation, cases: Sequence[str]) -> pd.DataFrame:
+def evaluated_case_table(evaluation: Evaluation, cases: Sequence[str]) -> pd.DataFrame:
     """What the scores say of some cases beside the scores.
 
     The case table of the evaluation, as `read_cases` has it.

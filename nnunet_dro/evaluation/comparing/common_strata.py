@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
-from nnunet_dro.evaluation.comparing.common_ground import CommonGround, case_table_of
+from nnunet_dro.evaluation.comparing.common_ground import CommonGround, evaluated_case_table
 from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.parts import parse_by
 from nnunet_dro.evaluation.stratifying.stratify import divide, stratify, stratify_all
@@ -118,7 +118,7 @@ def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.S
         attribute = spec
         strata = evaluation.stratum_of_case[spec]
     else:
-        attribute, strata = stratify(case_table_of(evaluation, ground.cases), spec)
+        attribute, strata = stratify(evaluated_case_table(evaluation, ground.cases), spec)
     codes, names = divide(strata, ground.cases, attribute=attribute)
     categories = pd.Categorical([names[code] for code in codes], categories=names, ordered=True)
     return pd.Series(categories, index=pd.Index(ground.cases, name="case"), name=attribute)

@@ -21,7 +21,7 @@ from nnunet_dro.evaluation.comparing.common_strata import absent_strata, find_co
 from nnunet_dro.evaluation.comparing.comparability import comparable_ground
 from nnunet_dro.evaluation.comparing.comparison_table import (
     Compared,
-    comparison_table,
+    table_of_differences,
     trainings_table,
 )
 from nnunet_dro.evaluation.comparing.method_tables import scores_of_methods, strata_of_methods
@@ -173,7 +173,7 @@ def _compared(
     all_cases = stratify_all(None, [], compared.ground.cases)
 
     failure_changes = changed_failures(compared, Failure.of(failure))
-    table = comparison_table(compared, with_intervals=has_intervals)
+    table = table_of_differences(compared, with_intervals=has_intervals)
     table = with_failures(table, failure_changes)
     judged = _judged(table, absent, compared.ground.n_absent, with_intervals=has_intervals)
     outcomes = check_requirements(judged, requirements, in_pixels=in_pixels(scores))

@@ -159,7 +159,7 @@ class _Pair:
         return patient_values(values, self.patients[self.defined], worst_by=worst_by)
 
 
-def comparison_table(compared: Compared, *, with_intervals: bool) -> pd.DataFrame:
+def table_of_differences(compared: Compared, *, with_intervals: bool) -> pd.DataFrame:
     """The differences of every method from the first.
 
     `COLUMNS`, and `TRAINING_COLUMNS` where a method has several. With patients, ``n_patients``

@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.judging.verdicts import (
     Verdict,
     is_share,
     shown_value,
-    unit_of,
+    unit_of_metric,
     verdict_of,
 )
 from nnunet_dro.evaluation.judging.words import say
@@ -89,7 +89,7 @@ class Outcome:
             return ""
         if is_share(statistic):
             return "fraction"
-        return unit_of(self.metric, in_pixels=self.in_pixels)
+        return unit_of_metric(self.metric, in_pixels=self.in_pixels)
 
     @property
     def line(self) -> str:

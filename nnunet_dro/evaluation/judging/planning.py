@@ -122,7 +122,7 @@ def cases_with_label(n: int, share: float) -> int:
     return int(binom.ppf(1 - LABEL_SURE, n, share))
 
 
-def check_share(share: float | None) -> None:
+def check_share_of_cases(share: float | None) -> None:
     """Check a share of the cases that have the label."""
     if share is not None and not 0 < share <= 1:
         raise InputError(

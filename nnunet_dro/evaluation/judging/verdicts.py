@@ -57,7 +57,7 @@ _ESTIMATE = re.compile(rf"({'|'.join(STATISTICS)})(_baseline|_method|_difference
 
 
 @dataclass(frozen=True)
-class Sample:
+class CountedUnits:
     """What the statistics of a row are of."""
 
     column: str  # ``n``, or ``n_patients``
@@ -65,7 +65,7 @@ class Sample:
     n: int
 
     @classmethod
-    def of(cls, row: "pd.Series[Any]") -> "Sample":
+    def of(cls, row: "pd.Series[Any]") -> "CountedUnits":
         """The patients of a row, where these count once, or else the cases with a value."""
         if "n_patients" in row.index:
             return cls("n_patients", "patient", whole(row, "n_patients"))
@@ -168,7 +168,7 @@ def shown_value(
         return str(int(value))
 
     bound = requirement.bound
-    unit = unit_of(metric, in_pixels=in_pixels)
+    unit = unit_of_metric(metric, in_pixels=in_pixels)
     ending = f" {unit}"
     if unit == "fraction" or is_share(requirement.statistic):
         ending = bound.unit
@@ -185,7 +185,7 @@ def shown_value(
     return repr(scaled) + ending
 
 
-def unit_of(metric: str, *, in_pixels: bool = False) -> str:
+def unit_of_metric(metric: str, *, in_pixels: bool = False) -> str:
     """The unit of a metric; ``fraction`` of one that is not in `METRICS`."""
     if metric not in METRICS:
         return "fraction"
@@ -244,7 +244,7 @@ def _misses(
 
 def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[Reason]:
     """Why one cannot tell whether the requirement is met although the value may meet the bound."""
-    sample = Sample.of(row)
+    sample = CountedUnits.of(row)
     statistic = requirement.statistic
     has_value = not math.isnan(value)
     if not has_value and sample.n:
@@ -270,7 +270,7 @@ def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> It
         yield _reason("absent", sample=sample, n=n_absent, is_comparison=is_comparison)
 
 
-def _doubts_about_tail(requirement: Requirement, sample: Sample) -> Iterator[Reason]:
+def _doubts_about_tail(requirement: Requirement, sample: CountedUnits) -> Iterator[Reason]:
     """That no case lies beyond a percentile that is taken as it is, without confidence."""
     estimate = _ESTIMATE.fullmatch(requirement.statistic)
     if estimate is None or requirement.confidence is not None:
@@ -291,7 +291,7 @@ def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> Reason:
     if statistic in NUMBERS or is_share(statistic):
         return _reason("unknown")
 
-    noun = Sample.of(row).noun
+    noun = CountedUnits.of(row).noun
     if requirement.confidence is not None and statistic in PERCENTILES:
         n_needed = cases_needed(replace(requirement, least=()))
         return _reason("bound_from", n=n_needed, noun=noun)

@@ -33,7 +33,7 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, written
 from nnunet_dro.pages.document import Column, Table
 from nnunet_dro.pages.html import page_environment
-from nnunet_dro.pages.markdown import escape, markdown
+from nnunet_dro.pages.markdown import escape_markdown, markdown
 
 #: Words in the names of columns that tell who the patients are.
 _CHARACTERISTICS = {
@@ -236,7 +236,7 @@ def _template(name: str) -> Template:
     environment.filters = {
         **environment.filters,
         "table": _table,
-        "plain": lambda text: escape(str(text)),
+        "plain": lambda text: escape_markdown(str(text)),
     }
     return environment.get_template(f"{name}.jinja")
 

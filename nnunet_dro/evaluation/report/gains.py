@@ -27,7 +27,7 @@ from nnunet_dro.pages.document import Note
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MethodVerdict:
     """How one method did against the baseline."""
 
     method: str
@@ -160,7 +160,7 @@ class Summary:
         return parts
 
 
-def verdicts(comparison: Comparison) -> list[Verdict]:
+def method_verdicts(comparison: Comparison) -> list[MethodVerdict]:
     """A verdict per method, on the differences of the mean and the tail of every metric.
 
     The findings are those of the first metric, and the clear losses by the others. Differences of a
@@ -191,7 +191,7 @@ def verdicts(comparison: Comparison) -> list[Verdict]:
         sentences += requirement_sentences(comparison, method)
         # Losses that are clear or large go before any gain.
         findings.sort(key=lambda finding: finding.tone != "worse")
-        results.append(Verdict(method, " ".join(filter(None, sentences)), tuple(findings)))
+        results.append(MethodVerdict(method, " ".join(filter(None, sentences)), tuple(findings)))
     return results
 
 

@@ -34,7 +34,7 @@ from nnunet_dro.evaluation.stratifying.images import (
     read_onto,
 )
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.pages.pictures import SMALL, Plane, cut, grey_levels
+from nnunet_dro.pages.pictures import SMALL, Plane, grey_levels, plane_at
 
 #: The most pictures of a page.
 _MOST = 60
@@ -302,9 +302,9 @@ def _planes(
 
     planes = []
     for axis, name in names.items():
-        image = cut(grey, axis, place[axis])
-        truth = cut(reference, axis, place[axis])
-        guess = cut(prediction, axis, place[axis])
+        image = plane_at(grey, axis, place[axis])
+        truth = plane_at(reference, axis, place[axis])
+        guess = plane_at(prediction, axis, place[axis])
         window = (_span(truth | guess, 0), _span(truth | guess, 1))
         planes.append(
             Plane.of(

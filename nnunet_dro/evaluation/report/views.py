@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.report.findings import (
     findings,
 )
 from nnunet_dro.evaluation.report.formatting import metrics_of
-from nnunet_dro.evaluation.report.gains import Verdict, verdicts
+from nnunet_dro.evaluation.report.gains import MethodVerdict, method_verdicts
 from nnunet_dro.evaluation.report.strata_tables import NAMES, StrataRows
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
@@ -154,9 +154,9 @@ class ComparisonView(StrataView):
         return failure_sentences(self.source)
 
     @cached_property
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[MethodVerdict]:
         """How each method did."""
-        return verdicts(self.source)
+        return method_verdicts(self.source)
 
     @cached_property
     def notes(self) -> list[Note]:

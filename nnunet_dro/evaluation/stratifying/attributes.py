@@ -316,7 +316,7 @@ def _notes_on_images(results: Sequence[MeasuredCase]) -> list[str]:
     return notes
 
 
-def written(value: float) -> str:
+def case_table_entry(value: float) -> str:
     """A value as an entry of a case table: whole numbers as they are, others with four digits.
 
     NaN is ``missing``.

@@ -12,8 +12,8 @@ from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import (
     ATTRIBUTES,
     CaseFiles,
+    case_table_entry,
     measure_cases,
-    written,
 )
 from nnunet_dro.evaluation.stratifying.parts import MOST_GROUPS, number_in
 from nnunet_dro.files.case_table import MISSING
@@ -92,7 +92,7 @@ def with_auto_columns(
     notes = []
     for name in names:
         column = AUTO + name
-        entries = {case: written(measures[name]) for case, measures in values.items()}
+        entries = {case: case_table_entry(measures[name]) for case, measures in values.items()}
         n_groups = _n_groups(name, entries.values())
         table = table.assign(**{column: table["case"].map(entries).fillna(MISSING)})
 

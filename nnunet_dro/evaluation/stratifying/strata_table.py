@@ -19,8 +19,8 @@ from nnunet_dro.evaluation.scoring.map_pairs import labels_of
 from nnunet_dro.evaluation.stratifying.attributes import (
     ATTRIBUTES,
     CaseFiles,
+    case_table_entry,
     measure_cases,
-    written,
 )
 from nnunet_dro.evaluation.stratifying.images import find_image, first_file
 from nnunet_dro.files.case_table import EMPTY_ENTRIES, MISSING, attributes_of, read_cases_of
@@ -112,7 +112,9 @@ def _computed_columns(
     rows = []
     for case, acquisition in acquisitions.items():
         row = {"case": case, **dict.fromkeys(columns, MISSING)}
-        row |= {ATTRIBUTES[name].column: written(value) for name, value in values[case].items()}
+        row |= {
+            ATTRIBUTES[name].column: case_table_entry(value) for name, value in values[case].items()
+        }
         rows.append({**row, **acquisition})
 
     computed = pd.DataFrame(rows)

@@ -50,7 +50,7 @@ class Option:
         return re.sub("<.*>", "", self.form)
 
 
-def number(value: float) -> str:
+def _number(value: float) -> str:
     """A number as names write it: digits and a point, without an exponent."""
     return np.format_float_positional(value, trim="-")
 
@@ -65,7 +65,7 @@ def number_option(
     words = re.split("<[^>]*>", form)
     n_numbers = len(words) - 1
     pattern = r"(\d+)" if read is int else NUMBER
-    text_of: Callable[[Any], str] = str if read is int else number
+    text_of: Callable[[Any], str] = str if read is int else _number
 
     def read_all(*numbers: str) -> tuple[float, ...]:
         return tuple(map(read, numbers))

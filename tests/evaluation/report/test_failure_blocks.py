@@ -8,7 +8,7 @@ from nnunet_dro.evaluation.comparing.comparison import compare
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.documents import comparison_markdown, comparison_table
 from nnunet_dro.evaluation.report.failure_blocks import failure_sentences, failure_tables
-from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.gains import method_verdicts
 from nnunet_dro.evaluation.report.views import StrataView
 from tests.evaluation.comparing.test_comparison import evaluation, two
 from tests.pages.screen import screen
@@ -92,7 +92,7 @@ def test_distances_that_worsen_are_in_the_summary_and_a_finding():
     before = evaluation([0.9] * cases, hd95=[1.0 + n / 100 for n in range(cases)])
     after = evaluation([0.9] * cases, hd95=[6.0 + n / 50 for n in range(cases)])
 
-    (verdict,) = verdicts(compare({"old": before, "new": after}, n_resamples=100))
+    (verdict,) = method_verdicts(compare({"old": before, "new": after}, n_resamples=100))
 
     assert "the mean HD95 improves in 0 and worsens in 1 of 1" in verdict.summary
     assert "One in all cases loses most by HD95" in [note.title for note in verdict.findings]
@@ -101,7 +101,7 @@ def test_distances_that_worsen_are_in_the_summary_and_a_finding():
 def test_fall_of_the_tail_is_a_finding_before_any_gain():
     comparison = compare(two([0.9 + n / 1000 for n in range(44)], AFTER), n_resamples=100)
 
-    loss, fall, *others = verdicts(comparison)[0].findings
+    loss, fall, *others = method_verdicts(comparison)[0].findings
 
     assert loss.title == "One in all cases loses most"
     assert fall.title == "One in all cases falls most in its 5th percentile"
@@ -135,6 +135,6 @@ def test_a_change_that_is_printed_as_nothing_is_no_finding(change):
     before = [0.8 + n / 100 for n in range(10)]
     after = [value + change for value in before]
 
-    (verdict,) = verdicts(compare(two(before, after), n_resamples=100))
+    (verdict,) = method_verdicts(compare(two(before, after), n_resamples=100))
 
     assert verdict.findings == ()

@@ -11,7 +11,7 @@ from nnunet_dro.evaluation.report.findings import (
     comparison_notes,
     findings,
 )
-from nnunet_dro.evaluation.report.gains import verdicts
+from nnunet_dro.evaluation.report.gains import method_verdicts
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 
 from .made import comparison_of, evaluation_of, ordered, scores_of
@@ -155,7 +155,7 @@ def changed_by(amount, **options):
     lower, strata = two_strata(**options)
     higher = lower.assign(dice=lower["dice"] + abs(amount) * (lower["case"] < "c021"))
     before, after = (lower, higher) if amount > 0 else (higher, lower)
-    return verdicts(comparison_of({"ERM": before, "DRO": after}, strata))
+    return method_verdicts(comparison_of({"ERM": before, "DRO": after}, strata))
 
 
 def test_verdict_names_gains_losses_and_the_worst_stratum():
@@ -191,7 +191,7 @@ def test_verdict_names_gains_losses_and_the_worst_stratum():
 
     before, strata = two_strata()
     after = before.assign(dice=before["dice"] + np.where(before["case"] < "c021", 0.04, 0.2))
-    found = verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
+    found = method_verdicts(comparison_of({"ERM": before, "DRO": after}, strata))[0].findings
     titles = ["Cerebellum in B gains most", "Cerebellum in A was the worst with ERM"]
 
     assert [(f.title, f.value) for f in found] == list(
@@ -205,7 +205,9 @@ def small_gain(**columns):
     comparison = comparison_of(
         {"ERM": before, "DRO": before.assign(dice=before["dice"] + 0.02)}, strata
     )
-    return verdicts(replace(comparison, table=comparison.table.assign(**columns)))[0].findings[0]
+    return method_verdicts(replace(comparison, table=comparison.table.assign(**columns)))[
+        0
+    ].findings[0]
 
 
 def test_verdict_says_what_may_be_chance_and_who_gained():
@@ -244,7 +246,7 @@ def test_a_mean_that_moves_against_the_cases_is_said_so():
     )
     comparison.table[["typical_difference", "wins", "losses"]] = 0.01, 20, 1
 
-    summary = verdicts(comparison)[0].summary
+    summary = method_verdicts(comparison)[0].summary
 
     assert summary.startswith("By Dice, cases gain in 2 of 2 strata × labels")
     assert "In 2 of them the mean moves the other way: few cases change much." in summary
@@ -258,12 +260,12 @@ def test_where_few_cases_change_they_gain_and_patients_are_counted_as_such():
 
     few = comparison.table.assign(typical_difference=0.0, wins=8, ties=13, losses=0)
 
-    assert verdicts(replace(comparison, table=few))[0].summary.startswith(
+    assert method_verdicts(replace(comparison, table=few))[0].summary.startswith(
         "By Dice, cases gain in 2 of 2 strata × labels and lose in 0"
     )
 
     of_patients = replace(comparison, table=comparison.table.assign(n_patients=7))
-    (verdict,) = verdicts(of_patients)
+    (verdict,) = method_verdicts(of_patients)
     assert verdict.summary.startswith("By Dice, patients gain in 2 of 2")
     patients = verdict.findings[0]
     assert "Of 7 patients 21 gain" in patients.text
