@@ -26,8 +26,8 @@ import scipy
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
-from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.evaluating.result_files import evaluation_files
+from nnunet_dro.evaluation.statistics.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.output_folder import write_files

@@ -29,10 +29,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from nnunet_dro.evaluation import evaluation_result
 from nnunet_dro.evaluation.comparing.comparison import compare
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.read_results import read_evaluation
+from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
+from nnunet_dro.evaluation.evaluating.result_files import comparison_files, evaluation_files
 from nnunet_dro.evaluation.report import (
     comparison_html,
     comparison_latex,
@@ -43,7 +42,8 @@ from nnunet_dro.evaluation.report import (
     evaluation_markdown,
     evaluation_table,
 )
-from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files
+from nnunet_dro.evaluation.statistics import evaluation_result
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import ALL

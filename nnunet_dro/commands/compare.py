@@ -42,10 +42,10 @@ def compare(options: _Options) -> None:
     """Compare methods case by case and report the differences, with intervals and tests."""
     from nnunet_dro.commands.protocol_file import check_made_under, under_protocol
     from nnunet_dro.evaluation.comparing.comparison import compare as compare_evaluations
+    from nnunet_dro.evaluation.evaluating.other_tables import read_scores
+    from nnunet_dro.evaluation.evaluating.result_files import TABLES, comparison_files
     from nnunet_dro.evaluation.judging.subjects import COMPARISON
-    from nnunet_dro.evaluation.other_tables import read_scores
     from nnunet_dro.evaluation.report import comparison_reports, comparison_table
-    from nnunet_dro.evaluation.result_files import TABLES, comparison_files
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE as VIEWER_PAGE
 

@@ -17,8 +17,8 @@ from nnunet_dro.commands.shared import (
     stop_if_unmet,
     takes,
 )
-from nnunet_dro.evaluation.flags import MODEL, RUNNING
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.flags import MODEL, RUNNING
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.progress_bar import progress_bar
 
 
@@ -99,10 +99,10 @@ def evaluate(options: _Options) -> None:
     """Report Dice percentiles and other statistics per label and stratum of the cases."""
     from joblib import cpu_count
 
-    from nnunet_dro.evaluation.evaluation import evaluate as evaluate_files
+    from nnunet_dro.evaluation.evaluating.evaluation import evaluate as evaluate_files
+    from nnunet_dro.evaluation.evaluating.result_files import TABLES, VIEWER_PAGE, evaluation_files
     from nnunet_dro.evaluation.judging.subjects import STRATA
     from nnunet_dro.evaluation.report import evaluation_reports, evaluation_table
-    from nnunet_dro.evaluation.result_files import TABLES, VIEWER_PAGE, evaluation_files
     from nnunet_dro.evaluation.scoring.kept_scores import keeping
     from nnunet_dro.files.output_folder import check_output, write_files
 

@@ -12,12 +12,16 @@ from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.commands.protocol_file import protocol_of
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.comparing.options import SECTIONS
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.flags import declared
+from nnunet_dro.evaluation.evaluating.other_tables import files_of_scores, read_scores
+from nnunet_dro.evaluation.evaluating.read_results import read_comparison, read_evaluation
+from nnunet_dro.evaluation.evaluating.result_files import (
+    VIEWER_PAGE,
+    comparison_files,
+    evaluation_files,
+)
+from nnunet_dro.evaluation.inputs.flags import declared
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES
-from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.other_tables import files_of_scores, read_scores
-from nnunet_dro.evaluation.read_results import read_comparison, read_evaluation
 from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports
 from nnunet_dro.evaluation.report.evidence import evidence_pack, pack_pages
 from nnunet_dro.evaluation.report.gallery import GalleryEntry
@@ -27,8 +31,8 @@ from nnunet_dro.evaluation.report.recheck import (
     check_evaluation,
     says_the_same,
 )
-from nnunet_dro.evaluation.result_files import VIEWER_PAGE, comparison_files, evaluation_files
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives
 from nnunet_dro.selfcheck import selfcheck
 

@@ -54,7 +54,7 @@ def explore(options: _Options) -> None:
 
     They are found in half of the cases, and confirmed on the other half.
     """
-    from nnunet_dro.evaluation.read_results import read_evaluation
+    from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
     from nnunet_dro.exploration.exploration import explore_evaluation
     from nnunet_dro.exploration.page import exploration_files
     from nnunet_dro.exploration.search import Limits

@@ -142,10 +142,10 @@ def _table_with_pilot(
     requirement: "Requirement", options: _Options, pilot: Path
 ) -> "RenderableType":
     """How many cases are needed, and the chance to pass that a pilot makes likely."""
+    from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
     from nnunet_dro.evaluation.judging.outcomes import rows_of
     from nnunet_dro.evaluation.judging.planning import chances, least_share, pilot_values
     from nnunet_dro.evaluation.judging.power import is_of_measurements
-    from nnunet_dro.evaluation.read_results import read_evaluation
     from nnunet_dro.evaluation.report.command_tables import (
         plan_of_means,
         plan_table,

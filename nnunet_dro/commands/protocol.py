@@ -12,8 +12,8 @@ from nnunet_dro import __version__
 from nnunet_dro.commands.shared import RequireFile, argument, option, requirement_texts, takes
 from nnunet_dro.commands.usage import CommandWithPanels
 from nnunet_dro.evaluation.comparing.options import LockedComparison
-from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag, declared
-from nnunet_dro.evaluation.options import LockedEvaluation
+from nnunet_dro.evaluation.inputs.flags import REQUIREMENTS, Flag, declared
+from nnunet_dro.evaluation.inputs.options import LockedEvaluation
 
 commands = typer.Typer(help="Write down, before the results are seen, how they will be judged.")
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from nnunet_dro.bad_input import InputError, bad_input
 from nnunet_dro.evaluation.comparing.comparison import Comparison
 from nnunet_dro.evaluation.comparing.options import SECTIONS, LockedComparison
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.flags import declared
+from nnunet_dro.evaluation.inputs.flags import declared
+from nnunet_dro.evaluation.inputs.options import LockedEvaluation
 from nnunet_dro.evaluation.judging.outcomes import metric_meant
 from nnunet_dro.evaluation.judging.requirements import (
     Requirement,
@@ -26,7 +26,7 @@ from nnunet_dro.evaluation.judging.requirements import (
     read_requirement,
 )
 from nnunet_dro.evaluation.judging.subjects import COMPARISON, STRATA
-from nnunet_dro.evaluation.options import LockedEvaluation
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.files.output_folder import check_new_file, replacing
 from nnunet_dro.naming import name_some
 

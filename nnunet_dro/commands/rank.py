@@ -14,8 +14,8 @@ from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.named_folders import named_evaluations
 from nnunet_dro.commands.shared import Output, Overwrite, argument, option, show_with_page, takes
 from nnunet_dro.commands.usage import stop
-from nnunet_dro.evaluation.flags import declared
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.flags import declared
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.progress_bar import progress_bar
 from nnunet_dro.ranking.options import RankOptions
 
@@ -111,7 +111,7 @@ class _Options(RankOptions):
 @takes(_Options)
 def rank(options: _Options) -> None:
     """Rank methods, with the stability of the ranks, tests of all pairs and ranks per stratum."""
-    from nnunet_dro.evaluation.other_tables import read_scores
+    from nnunet_dro.evaluation.evaluating.other_tables import read_scores
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.ranking.page import ranking_files
     from nnunet_dro.ranking.ranking import rank_evaluations

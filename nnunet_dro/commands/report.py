@@ -11,8 +11,8 @@ from nnunet_dro.naming import plain
 from nnunet_dro.progress_bar import progress_bar
 
 if TYPE_CHECKING:
-    from nnunet_dro.evaluation.evaluation_result import Evaluation
     from nnunet_dro.evaluation.report.gallery import GalleryEntry
+    from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
     from nnunet_dro.viewer import Viewer
 
 
@@ -55,7 +55,7 @@ def report(options: _Options) -> None:
         typer.echo("\n".join(verified(options.evaluation)))
         return
 
-    from nnunet_dro.evaluation.read_results import read_evaluation
+    from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
     from nnunet_dro.files.output_folder import check_output, write_files
     from nnunet_dro.viewer import PAGE
 

@@ -17,7 +17,7 @@ from nnunet_dro.bad_input import InputError
 from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.usage import LOCKED, CommandWithPanels
 from nnunet_dro.evaluation.comparing.options import SECTIONS
-from nnunet_dro.evaluation.flags import REQUIREMENTS, Declared, declared
+from nnunet_dro.evaluation.inputs.flags import REQUIREMENTS, Declared, declared
 from nnunet_dro.nnunet.command import Device
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from rich.console import RenderableType
 
 from nnunet_dro.demo.steps import StepProgress
 from nnunet_dro.evaluation import Comparison, compare, evaluate
+from nnunet_dro.evaluation.evaluating.result_files import comparison_files, evaluation_files
 from nnunet_dro.evaluation.report import comparison_reports, evaluation_reports, pictures_of
 from nnunet_dro.evaluation.report.strata_tables import strata_tables
-from nnunet_dro.evaluation.result_files import comparison_files, evaluation_files
 from nnunet_dro.files.case_table import CASE_TABLE_FILE
 from nnunet_dro.files.output_folder import write_files
 from nnunet_dro.pages.document import Prose

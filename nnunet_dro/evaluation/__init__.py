@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
     from nnunet_dro.evaluation.comparing.options import CompareOptions
-    from nnunet_dro.evaluation.evaluation import evaluate
-    from nnunet_dro.evaluation.evaluation_result import Evaluation
+    from nnunet_dro.evaluation.evaluating.evaluation import evaluate
+    from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
+    from nnunet_dro.evaluation.inputs.options import EvaluateOptions
     from nnunet_dro.evaluation.judging.outcomes import check_requirements
     from nnunet_dro.evaluation.judging.requirements import parse_requirement
-    from nnunet_dro.evaluation.options import EvaluateOptions
-    from nnunet_dro.evaluation.read_results import read_evaluation
     from nnunet_dro.evaluation.scoring.instances import Instances, parse_match
     from nnunet_dro.evaluation.scoring.label_maps import (
         LABEL_MAP_ENDINGS,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from nnunet_dro.evaluation.scoring.scoring import Scoring
     from nnunet_dro.evaluation.statistics.columns import STATISTICS
     from nnunet_dro.evaluation.statistics.equity import equity
+    from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
     from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
     from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
     from nnunet_dro.evaluation.stratifying.splits import make_splits
@@ -71,12 +71,12 @@ __all__ = [
 _NAMES_OF = {
     "evaluation.comparing.comparison": ("Comparison", "compare"),
     "evaluation.comparing.options": ("CompareOptions",),
-    "evaluation.evaluation": ("evaluate",),
-    "evaluation.evaluation_result": ("Evaluation",),
+    "evaluation.evaluating.evaluation": ("evaluate",),
+    "evaluation.statistics.evaluation_result": ("Evaluation",),
     "evaluation.judging.outcomes": ("check_requirements",),
     "evaluation.judging.requirements": ("parse_requirement",),
-    "evaluation.options": ("EvaluateOptions",),
-    "evaluation.read_results": ("read_evaluation",),
+    "evaluation.inputs.options": ("EvaluateOptions",),
+    "evaluation.evaluating.read_results": ("read_evaluation",),
     "evaluation.scoring.instances": ("Instances", "parse_match"),
     "evaluation.scoring.label_maps": ("LABEL_MAP_ENDINGS", "LabelMap", "Labels", "read_label_map"),
     "evaluation.scoring.metrics": ("METRICS",),

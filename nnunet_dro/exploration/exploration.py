@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.statistics.patients import note_on_repeated_patients
 from nnunet_dro.exploration.candidates import (
     LEAST_Z,

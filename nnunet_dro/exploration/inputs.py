@@ -14,8 +14,8 @@ from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, evaluated_case_table
 from nnunet_dro.evaluation.comparing.one_sided import method_values, worst_values
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
 from nnunet_dro.evaluation.stratifying.auto_columns import AUTO
 from nnunet_dro.evaluation.stratifying.parts import Part, has_many_numbers, parse_by

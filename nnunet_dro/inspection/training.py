@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pandas as pd
 
 from nnunet_dro.bad_input import check_folder
-from nnunet_dro.evaluation.inputs import read_summary
+from nnunet_dro.evaluation.inputs.nnunet_summary import read_summary
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.stratifying.parts import column_named

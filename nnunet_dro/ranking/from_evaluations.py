@@ -22,9 +22,9 @@ from nnunet_dro.evaluation.comparing.common_ground import (
 from nnunet_dro.evaluation.comparing.common_strata import find_common_strata
 from nnunet_dro.evaluation.comparing.comparability import comparable_ground
 from nnunet_dro.evaluation.comparing.one_sided import MethodValues, method_values
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 from nnunet_dro.ranking.contest import Contest, Task, task_weights
 from nnunet_dro.ranking.options import RankOptions

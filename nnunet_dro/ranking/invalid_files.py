@@ -6,14 +6,14 @@ from functools import partial
 
 import pandas as pd
 
-from nnunet_dro.evaluation.cluster import absolute, each_done
-from nnunet_dro.evaluation.evaluation import labels_to_score
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.evaluating.evaluation import labels_to_score
+from nnunet_dro.evaluation.inputs.folders import Inputs
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
+from nnunet_dro.evaluation.scoring.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles, score_pair
 from nnunet_dro.evaluation.scoring.scoring import Scoring
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import find_dataset_json
 

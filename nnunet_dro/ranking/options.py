@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from nnunet_dro.choices import RankingScheme, choice_of
-from nnunet_dro.evaluation.flags import Flag
-from nnunet_dro.evaluation.options import normalise
+from nnunet_dro.evaluation.inputs.flags import Flag
+from nnunet_dro.evaluation.inputs.options import normalise
 
 
 @dataclass(frozen=True, kw_only=True)

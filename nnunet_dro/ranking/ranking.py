@@ -9,8 +9,8 @@ import pandas as pd
 
 from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.choices import RankingScheme
-from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric, in_pixels
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.ranking.contest import Task
 from nnunet_dro.ranking.frames import (

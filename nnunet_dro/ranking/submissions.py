@@ -13,13 +13,13 @@ from typing import Any
 from nnunet_dro import __version__
 from nnunet_dro.bad_input import InputError, check_folder
 from nnunet_dro.choices import InvalidRule
-from nnunet_dro.evaluation.evaluation import evaluate
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.inputs import Inputs, find_inputs
-from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.read_results import read_evaluation
-from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.evaluating.evaluation import evaluate
+from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
+from nnunet_dro.evaluation.evaluating.result_files import evaluation_files
+from nnunet_dro.evaluation.inputs.folders import Inputs, find_inputs
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.tiff import file_beside
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.files.output_folder import check_output, write_files
 from nnunet_dro.naming import repeated
 from nnunet_dro.nnunet.folders import find_dataset_json

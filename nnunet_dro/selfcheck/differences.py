@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.significance import holm, typical_value, wilcoxon_p
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.selfcheck.made_scores import made_evaluation, made_scores, made_strata

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 
 LABEL = "label"

@@ -9,7 +9,7 @@ from typing import Literal
 import pandas as pd
 from joblib import cpu_count
 
-from nnunet_dro.evaluation.evaluation import evaluate
+from nnunet_dro.evaluation.evaluating.evaluation import evaluate
 from nnunet_dro.evaluation.scoring.metrics import COMPUTED, METRICS
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.evaluating.result_files import VIEWER_PAGE
 from nnunet_dro.evaluation.report.gallery import (
     Choice,
     by_picture,
@@ -19,7 +19,7 @@ from nnunet_dro.evaluation.report.gallery import (
     score_text,
     worst_with_files,
 )
-from nnunet_dro.evaluation.result_files import VIEWER_PAGE
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import read_if_usable

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.read_results import read_evaluation
-from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
+from nnunet_dro.evaluation.evaluating.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from tests.commands import done, run

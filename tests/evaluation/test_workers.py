@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.evaluation import evaluate
+from nnunet_dro.evaluation.evaluating.evaluation import evaluate
 from tests.commands import done, run
 from tests.evaluation.made_folders import bars, check_refused, run_evaluate, write_map, write_study
 
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_named_and_ends_the_command_in_one_line(tmp_path, clie
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "foo://scheduler:1"])
 def test_an_address_without_a_scheduler_is_refused(study, address, monkeypatch):
-    monkeypatch.setattr("nnunet_dro.evaluation.cluster.PATIENCE_S", 0.5)
+    monkeypatch.setattr("nnunet_dro.evaluation.scoring.cluster.PATIENCE_S", 0.5)
     check_refused(run_evaluate(study, "--workers", address), study, address, "dask scheduler")
     monkeypatch.setitem(sys.modules, "distributed", None)
     check_refused(

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.evaluating.result_files import evaluation_files
 from nnunet_dro.files.output_folder import write_files
 from tests.commands import done, run
 from tests.evaluation.made_folders import check_refused, names_in, read_csv, summary_of

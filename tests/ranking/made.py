@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.ranking import submissions

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from nnunet_dro.evaluation.read_results import read_evaluation
+from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
 from nnunet_dro.viewer import viewer_page
 from tests.commands import done, run
 from tests.evaluation.made_folders import check_refused

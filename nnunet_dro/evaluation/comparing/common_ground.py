@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.naming import count, name_some, repeated
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, evaluated_case_table
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.parts import parse_by
 from nnunet_dro.evaluation.stratifying.stratify import divide, stratify, stratify_all
 

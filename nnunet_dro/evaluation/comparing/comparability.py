@@ -7,9 +7,9 @@ import numpy as np
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround, find_common_ground
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.instances import lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import check_rows
 from nnunet_dro.naming import name_some
 

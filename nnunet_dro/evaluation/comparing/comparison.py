@@ -29,7 +29,6 @@ from nnunet_dro.evaluation.comparing.one_sided import lacking_values
 from nnunet_dro.evaluation.comparing.options import CompareOptions
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.comparing.words import sentences
-from nnunet_dro.evaluation.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.judging.outcomes import Outcome, check_requirements, without_intervals
 from nnunet_dro.evaluation.judging.requirements import Requirement, parse_requirement
 from nnunet_dro.evaluation.judging.subjects import COMPARISON
@@ -37,6 +36,7 @@ from nnunet_dro.evaluation.judging.verdicts import margin_verdicts
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE, Failure
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.statistics.columns import N_FOR_SPREAD, STATISTICS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation, versions
 from nnunet_dro.evaluation.stratifying.division import with_absent
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all
 from nnunet_dro.naming import name_some

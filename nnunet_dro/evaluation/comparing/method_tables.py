@@ -9,10 +9,10 @@ from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
 from nnunet_dro.evaluation.comparing.trainings import Trainings
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, INTERVALS, STATISTICS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.scoring.failures import failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.naming import label_words
 
 

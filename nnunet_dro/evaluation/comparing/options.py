@@ -10,8 +10,8 @@ from typing import Annotated
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import MarginBound, choice_of
-from nnunet_dro.evaluation.flags import REQUIREMENTS, Flag
-from nnunet_dro.evaluation.options import LockedEvaluation, Resamples, Seed, normalise
+from nnunet_dro.evaluation.inputs.flags import REQUIREMENTS, Flag
+from nnunet_dro.evaluation.inputs.options import LockedEvaluation, Resamples, Seed, normalise
 
 
 @dataclass(frozen=True, kw_only=True)

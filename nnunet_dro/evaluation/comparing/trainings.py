@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.arrays import FloatArray
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.columns import (
     COMPARED,
     COMPARED_TRAININGS,
@@ -27,6 +26,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     N_FOR_SPREAD,
     STATISTICS,
 )
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.intervals import (
     TAIL,
     difference_intervals,

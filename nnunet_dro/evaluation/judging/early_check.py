@@ -10,6 +10,7 @@ from dataclasses import replace
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.judging.outcomes import (
     check_requirements,
     metric_meant,
@@ -17,7 +18,6 @@ from nnunet_dro.evaluation.judging.outcomes import (
 )
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of
-from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring

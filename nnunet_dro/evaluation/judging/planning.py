@@ -8,7 +8,6 @@ import pandas as pd
 
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.bounds import parse_bound
 from nnunet_dro.evaluation.judging.power import chance_after_pilot, is_of_measurements, least_number
 from nnunet_dro.evaluation.judging.requirement_parts import refusal
@@ -21,6 +20,7 @@ from nnunet_dro.evaluation.scoring.failures import (
 )
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import FAILURE_BOUNDS, PERCENTILES
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.evaluation.statistics.sample_bounds import bound_ranks
 

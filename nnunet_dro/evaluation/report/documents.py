@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import RenderableType
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.comparison_page import comparison_html
 from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
 from nnunet_dro.evaluation.report.failure_blocks import MOST_METHODS, failure_tables
@@ -26,6 +25,7 @@ from nnunet_dro.evaluation.report.page_parts import (
     worst_labels,
 )
 from nnunet_dro.evaluation.report.views import ComparisonView, EvaluationView
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.latex import latex
 from nnunet_dro.pages.markdown import markdown

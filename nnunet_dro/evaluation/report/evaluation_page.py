@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.figures import cases_by_stratum, distribution, quantile_curves
 from nnunet_dro.evaluation.report.formatting import metric_title, metrics_of, shown
@@ -23,6 +22,7 @@ from nnunet_dro.evaluation.report.shown_cases import ShownCases
 from nnunet_dro.evaluation.report.views import EvaluationView, inside
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Block, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import gallery, page

@@ -16,7 +16,7 @@ from jinja2 import Template
 from pandas.api.types import is_numeric_dtype
 
 from nnunet_dro import __version__
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.evaluating.result_files import evaluation_files
 from nnunet_dro.evaluation.judging.verdict_files import verdict_counts
 from nnunet_dro.evaluation.report.documents import evaluation_reports
 from nnunet_dro.evaluation.report.findings import findings
@@ -26,9 +26,9 @@ from nnunet_dro.evaluation.report.manifest import now, with_manifest
 from nnunet_dro.evaluation.report.recheck import check_evaluation
 from nnunet_dro.evaluation.report.views import EvaluationView
 from nnunet_dro.evaluation.report.words import say
-from nnunet_dro.evaluation.result_files import evaluation_files
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.statistics.columns import unit_of
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.naming import count, written
 from nnunet_dro.pages.document import Column, Table

@@ -8,7 +8,6 @@ from operator import itemgetter
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import formatting as fmt
 from nnunet_dro.evaluation.report.formatting import Record
 from nnunet_dro.evaluation.report.statistic_columns import MOST_LISTED
@@ -21,6 +20,7 @@ from nnunet_dro.evaluation.statistics.columns import (
     enough_cases,
     n_units,
 )
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.samples import samples_of
 from nnunet_dro.evaluation.statistics.stratum_statistics import n_values, percentile_notes
 from nnunet_dro.evaluation.stratifying.stratify import ALL

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.inputs import labels_by_value
+from nnunet_dro.evaluation.inputs.folders import labels_by_value
 from nnunet_dro.evaluation.report.formatting import (
     attribute_title,
     metric_named,
@@ -26,6 +25,7 @@ from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import Labels, grid_of_image
 from nnunet_dro.evaluation.scoring.map_pairs import labels_of, read_pair
 from nnunet_dro.evaluation.scoring.readers import reader_for
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.images import (
     PLANES,
     Orientation,

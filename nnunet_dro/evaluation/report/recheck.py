@@ -14,11 +14,11 @@ from nnunet_dro import __version__
 from nnunet_dro.arrays import BoolArray
 from nnunet_dro.evaluation.comparing.comparison import Comparison, compare
 from nnunet_dro.evaluation.comparing.options import CompareOptions
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import one_sided_of, parse_requirement
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.metrics import in_pixels
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.auto_columns import AUTO
 from nnunet_dro.evaluation.stratifying.division import with_absent

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report import page_parts as parts
 from nnunet_dro.evaluation.report.formatting import column_kind, metric_title, shown
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
 from nnunet_dro.pages.html import SortableColumn, SortableTable
 

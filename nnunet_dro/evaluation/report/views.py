@@ -11,7 +11,6 @@ from functools import cached_property
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.report.failure_blocks import failure_sentences
 from nnunet_dro.evaluation.report.findings import (
     all_notes,
@@ -23,6 +22,7 @@ from nnunet_dro.evaluation.report.gains import MethodVerdict, method_verdicts
 from nnunet_dro.evaluation.report.strata_tables import NAMES, StrataRows
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.scoring.metrics import Metric
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.stratify import ALL
 from nnunet_dro.pages.document import Note, Prose, Table
 

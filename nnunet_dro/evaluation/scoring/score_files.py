@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nnunet_dro.evaluation.cluster import absolute, each_done
+from nnunet_dro.evaluation.scoring.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.dicom import DICOM_ENDING
 from nnunet_dro.evaluation.scoring.foreground import Foreground, Runs
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, onto, rules_of_pair

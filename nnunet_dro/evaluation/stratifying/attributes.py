@@ -13,7 +13,7 @@ import numpy as np
 
 from nnunet_dro.arrays import BoolArray, FloatArray
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.cluster import absolute, each_done
+from nnunet_dro.evaluation.scoring.cluster import absolute, each_done
 from nnunet_dro.evaluation.scoring.components import connected_components, dilated
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.grid import Grid, Rules, rules_of_pair

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.stratifying.attributes import (
     ATTRIBUTES,
     CaseFiles,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.folders import Inputs
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.stratifying.attributes import CaseFiles
 from nnunet_dro.evaluation.stratifying.auto_columns import names_columns, with_auto_columns

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nnunet_dro.choices import EmptyRule
-from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.folders import Inputs
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.dicom import is_dicom
 from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.map_pairs import only_predicted

@@ -8,9 +8,9 @@ from scipy import stats
 from nnunet_dro.evaluation.comparing.changed_failures import COLUMNS as FAILURE_COLUMNS
 from nnunet_dro.evaluation.comparing.comparison import compare, notable
 from nnunet_dro.evaluation.comparing.comparison_table import COLUMNS, TYPICAL
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics import significance
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.intervals import difference_intervals, guaranteed_means
 from nnunet_dro.evaluation.statistics.significance import (
     holm,

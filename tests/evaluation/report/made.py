@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import compare
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.columns import STATISTICS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 

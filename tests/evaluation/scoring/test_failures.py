@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation.comparing.comparison import compare
-from nnunet_dro.evaluation.evaluation_result import Evaluation
+from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import parse_requirement
-from nnunet_dro.evaluation.read_results import read_evaluation
 from nnunet_dro.evaluation.scoring.failures import Failure
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.significance import wilcoxon_p
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata

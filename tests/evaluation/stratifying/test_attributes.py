@@ -8,7 +8,7 @@ import pytest
 import SimpleITK
 from scipy import ndimage
 
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Grid
 from nnunet_dro.evaluation.scoring.label_maps import LabelMap, read_label_map
 from nnunet_dro.evaluation.stratifying.attributes import (

@@ -11,15 +11,15 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.evaluation_result import Evaluation, about_evaluation, column_in_scores
-from nnunet_dro.evaluation.inputs import Inputs, find_inputs, matched_inputs, read_summary
+from nnunet_dro.evaluation.inputs.folders import Inputs, find_inputs
+from nnunet_dro.evaluation.inputs.nnunet_summary import matched_inputs, read_summary
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.judging.early_check import (
     check_reference_stratum,
     check_requirements_apply,
 )
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
-from nnunet_dro.evaluation.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps
 from nnunet_dro.evaluation.scoring.map_pairs import labels_of
@@ -31,6 +31,11 @@ from nnunet_dro.evaluation.scoring.score_files import (
     sha256_of,
 )
 from nnunet_dro.evaluation.scoring.scoring import Scoring
+from nnunet_dro.evaluation.statistics.evaluation_result import (
+    Evaluation,
+    about_evaluation,
+    column_in_scores,
+)
 from nnunet_dro.evaluation.statistics.lesion_sizes import lesion_sizes
 from nnunet_dro.evaluation.statistics.notes import notes_on_patients, notes_on_scores
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise

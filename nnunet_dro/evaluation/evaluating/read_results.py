@@ -9,18 +9,18 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError, bad_input
-from nnunet_dro.evaluation.evaluation_result import STATISTICS_DEFINED, Evaluation
-from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.result_files import (
+from nnunet_dro.evaluation.evaluating.result_files import (
     COMPARISON_FORMAT,
     COMPARISON_FORMATS,
     FORMAT,
     OF_LESIONS,
 )
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS
 from nnunet_dro.evaluation.statistics.columns import COUNTS, GUARANTEED, STATISTICS
+from nnunet_dro.evaluation.statistics.evaluation_result import STATISTICS_DEFINED, Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.files.exact_csv import read_exact

@@ -1,8 +1,8 @@
-"""Tests of `nnunet_dro.evaluation.cluster` without a cluster."""
+"""Tests of `nnunet_dro.evaluation.scoring.cluster` without a cluster."""
 
 import pytest
 
-from nnunet_dro.evaluation.cluster import each_done
+from nnunet_dro.evaluation.scoring.cluster import each_done
 
 
 @pytest.mark.parametrize("jobs", [1, 3, None])

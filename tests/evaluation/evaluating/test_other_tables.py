@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.other_tables import read_scores
+from nnunet_dro.evaluation.evaluating.other_tables import read_scores
 from nnunet_dro.evaluation.report import evaluation_reports
 from tests.commands import done, run
 from tests.evaluation.made_folders import check_refused, read_csv, run_evaluate, summary_of

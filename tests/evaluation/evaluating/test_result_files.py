@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation import evaluate, parse_requirement
-from nnunet_dro.evaluation.options import EvaluateOptions
-from nnunet_dro.evaluation.read_results import read_evaluation
-from nnunet_dro.evaluation.result_files import evaluation_files
+from nnunet_dro.evaluation.evaluating.read_results import read_evaluation
+from nnunet_dro.evaluation.evaluating.result_files import evaluation_files
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.evaluation.statistics.columns import GUARANTEED, STATISTICS
 from nnunet_dro.files import output_folder

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from nnunet_dro.evaluation.comparing.comparison import Comparison
-from nnunet_dro.evaluation.evaluation_result import Evaluation
 from nnunet_dro.evaluation.judging.verdict_files import VERDICT_FILES, verdict_files
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import percentile_notes
 from nnunet_dro.files.exact_csv import csv_text
 from nnunet_dro.files.json_file import json_records, json_text

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.evaluation import evaluate
+from nnunet_dro.evaluation.evaluating.evaluation import evaluate
 from tests.commands import done, run
 from tests.evaluation import made_folders as made
 

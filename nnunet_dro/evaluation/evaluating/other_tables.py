@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.bad_input import InputError
-from nnunet_dro.evaluation.evaluation_result import Evaluation
-from nnunet_dro.evaluation.read_results import FILES_READ, read_evaluation
+from nnunet_dro.evaluation.evaluating.read_results import FILES_READ, read_evaluation
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
 from nnunet_dro.evaluation.scoring.metrics import METRICS, is_bounded
+from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.stratum_statistics import false_positives, summarise
 from nnunet_dro.evaluation.statistics.worst_strata import worst_strata
 from nnunet_dro.evaluation.stratifying.stratify import stratify_all

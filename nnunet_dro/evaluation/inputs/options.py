@@ -14,7 +14,7 @@ from nnunet_dro.choices import (
     PatientScore,
     choice_of,
 )
-from nnunet_dro.evaluation.flags import (
+from nnunet_dro.evaluation.inputs.flags import (
     LESIONS,
     MODEL,
     REQUIREMENTS,

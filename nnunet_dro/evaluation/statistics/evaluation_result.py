@@ -16,8 +16,8 @@ import pandas as pd
 
 from nnunet_dro import __version__
 from nnunet_dro.choices import EmptyRule
-from nnunet_dro.evaluation.inputs import Inputs
-from nnunet_dro.evaluation.options import EvaluateOptions
+from nnunet_dro.evaluation.inputs.folders import Inputs
+from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
 from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
