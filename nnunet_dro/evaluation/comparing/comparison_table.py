@@ -276,10 +276,10 @@ def _ranked(pair: _Pair) -> FloatArray:
     failed_after = pair.failed_after[0, pair.defined]
     if not (failed_before.any() or failed_after.any()):
         return differences
-    decided = np.select([failed_before, failed_after], [gain, -gain], 0.0)
-    ranked = differences + pair.of_patients(decided)
-    # A patient of whom either method failed a case has the difference of the values.
-    return np.where(np.isnan(ranked), differences, ranked)
+    decided = pair.of_patients(np.select([failed_before, failed_after], [gain, -gain], 0.0))
+    # Not so a patient of whom both methods failed a case, or whose other cases outweigh it.
+    is_decided = np.sign(decided) * differences >= 0
+    return np.where(is_decided, differences + decided, differences)
 
 
 def _without_tests(pair: _Pair) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Labels that were missed or invented count: in tables, requirements and comparisons."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -197,6 +199,28 @@ def test_a_method_that_misses_the_label_is_not_better_for_it():
     assert comparison.strata.set_index("method").loc[
         "DRO", ["n_missed", "n_left_out", "max"]
     ].tolist() == [1, 0, 30]
+
+
+def test_a_patient_whose_mean_is_better_in_spite_of_a_failure_is_a_gain():
+    before = scores_of([90.0, 80.0, 10.0, 5.0, 90.0], [5] * 5, [5] * 5)
+    # A case of each patient is missed, which counts as 90 mm, the largest distance.
+    after = scores_of([1.0, 1.0, NAN, 1.0, NAN], [5] * 5, [5, 5, 0, 5, 0])
+    patients = ["outweighs"] * 3 + ["as bad"] * 2
+    evaluations = {}
+    for name, scores in (("ERM", before), ("DRO", after)):
+        made_of_cases = evaluation_of(scores.assign(patient=patients))
+        evaluations[name] = replace(made_of_cases, about={"options": {"patient": "patient"}})
+
+    row = compare(evaluations, n_resamples=0).table.iloc[0]
+
+    assert row["mean_difference"] == pytest.approx(((92 - 180) / 3 + (91 - 95) / 2) / 2)
+    assert (row["wins"], row["ties"], row["losses"]) == (2, 0, 0)
+
+    # In the worst of its cases, the second patient is as bad by both, and a failure decides.
+    evaluations["ERM"].about["options"]["patient_score"] = "worst"
+    row = compare(evaluations, n_resamples=0).table.iloc[0]
+    assert row["mean_difference"] == 0
+    assert (row["wins"], row["ties"], row["losses"]) == (0, 0, 2)
 
 
 @pytest.mark.parametrize(
