@@ -21,19 +21,19 @@ def _read_text(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = file.readlines()
 
-    first_rows: list[list[str]] = []
     separator = "\t" if path.suffix.lower() == ".tsv" else None
     # Excel writes and reads such a first line, which is no row of the table.
     declared = re.fullmatch(r'"?sep=(.)"?', lines[0].rstrip("\r\n")) if lines else None
     if declared:
         separator = declared[1]
-        first_rows.append([])
-        lines = lines[1:]
+        # The rows keep their numbers.
+        lines[0] = "\n"
     if separator is None:
         separator = _separator_of(lines[0]) if lines else ","
 
-    rows = csv.reader(lines, delimiter=separator, strict=True)
-    return [*first_rows, *(_texts(row) for row in rows)]
+    # Before the quotes of an entry there may be spaces.
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    return [_texts(row) for row in rows]
 
 
 def _separator_of(names: str) -> str:
@@ -44,7 +44,8 @@ def _separator_of(names: str) -> str:
     """
     separators = {}
     for separator in (",", ";", "\t"):
-        columns = _texts(next(csv.reader([names], delimiter=separator), []))
+        rows = csv.reader([names], delimiter=separator, skipinitialspace=True)
+        columns = _texts(next(rows, []))
         has_cases = any(name in columns for name in IDENTIFIERS)
         separators[separator] = (has_cases, len(columns))
     return max(separators, key=lambda separator: separators[separator])

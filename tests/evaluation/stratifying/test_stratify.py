@@ -54,6 +54,7 @@ def order(series):
         ("case,age\n001,07\n1e3,5\n", {"case": ["001", "1e3"], "age": ["07", "5"]}),
         ("\ufeffcase\t centre \n a \t Paris\n", {"case": ["a"], "centre": ["Paris"]}),
         ("case;age\na;0,5\n", {"case": ["a"], "age": ["0,5"]}),
+        ('case, site\na, "A, B"\n', {"case": ["a"], "site": ["A, B"]}),
         (
             'case,"centre, city"\n\na,"Köln, ""Süd"" [1]"\n,\n',
             {"case": ["a"], "centre, city": ['Köln, "Süd" [1]']},
@@ -81,6 +82,7 @@ def test_tables_are_read_as_text(table_of, text, expected):
         ('case;"age, years"\n007;61\n', ["case", "age, years"]),
         ("age, years;case_id\n61;007\n", ["age, years", "case"]),
         ('case,"a;b;c;d"\n007,A\n', ["case", "a;b;c;d"]),
+        ('case, "a;b;c;d"\n007, A\n', ["case", "a;b;c;d"]),
         ("case\n007\n", ["case"]),
     ],
 )
