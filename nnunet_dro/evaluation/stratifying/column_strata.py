@@ -60,7 +60,7 @@ def _values_to_cut(part: Part, cases: list[str], entries: list[str]) -> list[flo
         value = number_in(entry)
         if value is None or math.isinf(value):
             cure = "Correct the entry, or leave it empty."
-            if number_in(entry.replace(",", ".")) is not None:
+            if value is None and number_in(entry.replace(",", ".")) is not None:
                 cure = "Write numbers with a decimal point."
             raise InputError(
                 part.column,

@@ -422,7 +422,7 @@ def test_strata_have_names_and_an_order(columns, spec, expected, in_order):
         (
             {"age": ["5", "inf"]},
             "age:0,120",
-            "`age` must be a finite number to be cut, got 'inf' for 'c1'",
+            "`age` must be a finite number to be cut, got 'inf' for 'c1'. Correct",
         ),
         (
             {"age": ["5", "61,5"]},
