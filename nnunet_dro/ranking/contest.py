@@ -20,7 +20,7 @@ from nnunet_dro.evaluation.statistics.significance import (
     paired_differences,
     without_rounding_errors,
 )
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.signed_rank import one_sided_p
 
@@ -90,6 +90,7 @@ def parsed_weights(entries: Sequence[str], names: Sequence[str], *, name: str) -
                 got=repr(entry),
                 cure=f"Write, for example, {names[0]}=2; what has the weight 0 is not ranked.",
             )
+        (weighted,) = spelt_like({weighted: None}, names)
         if weighted not in weights:
             raise InputError(
                 name,

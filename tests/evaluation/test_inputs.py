@@ -50,6 +50,26 @@ def test_names_in_another_unicode_form_are_those_of_the_files(tmp_path):
     ]
 
 
+def test_options_may_spell_labels_and_strata_in_another_unicode_form(tmp_path):
+    made.write_study(tmp_path, [0, 1], ort=["K\u00f6ln", "Bonn"])
+    made.write_dataset_json(tmp_path / "reference", {"background": 0, "L\u00e4sion": 1, "organ": 2})
+
+    options = ["--by", "ort", "--reference-stratum", "Ko\u0308ln", "--instances", "La\u0308sion"]
+    requirement = "ort=Ko\u0308ln label=La\u0308sion mean>=0.9 n>=1"
+    done(made.run_evaluate(tmp_path, *options, "--require", requirement))
+
+    summary = made.summary_of(tmp_path / "out")
+    scores = made.scores_of(tmp_path / "out")
+    assert {row["best_stratum"] for row in summary["worst"] if row["attribute"] == "ort"} == {
+        "K\u00f6ln"
+    }
+    assert scores.loc[scores["pq"].notna(), "label"].tolist() == ["L\u00e4sion"] * 2
+
+    team = tmp_path / "out"
+    words = (f"a={team}", f"b={team}", "-o", tmp_path / "ranking", "--metric-weight", "pq=0")
+    done(run("rank", *words, "--label-weight", "La\u0308sion=2"))
+
+
 @pytest.mark.parametrize("ending", [".png", ".tif"])
 def test_distances_of_pictures_are_in_pixels_and_volumes_are_not_missed(tmp_path, ending):
     made.write_pair(tmp_path, f"a{ending}", made.bars(4)[1], made.bars(4, 1)[1])

@@ -15,8 +15,8 @@ from nnunet_dro.evaluation.inputs.folders import Inputs, find_inputs
 from nnunet_dro.evaluation.inputs.nnunet_summary import matched_inputs, read_summary
 from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.judging.early_check import (
-    check_reference_stratum,
     check_requirements_apply,
+    reported_stratum,
 )
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import Requirement, one_sided_of, parse_requirement
@@ -114,7 +114,9 @@ def evaluate(
         labels=labels,
         progress=progress,
     )
-    check_reference_stratum(options.reference_stratum, division.strata)
+    options = replace(
+        options, reference_stratum=reported_stratum(options.reference_stratum, division.strata)
+    )
     check_requirements_apply(requirements, division, labels, options)
 
     contents = {"case_table": division.path, "dataset_json": options.dataset_json}

@@ -23,25 +23,29 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from nnunet_dro.evaluation.stratifying.division import Division, with_absent
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 
 
-def check_reference_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> None:
-    """Check that the stratum that others are compared with, if any, is one of those reported."""
+def reported_stratum(name: str | None, strata: "Mapping[str, pd.Series[str]]") -> str | None:
+    """The stratum that others are compared with, if any, which must be one of those reported.
+
+    It may differ from the name in Unicode's form.
+    """
     if name is None:
-        return
+        return None
 
-    names: list[str] = []
+    names: dict[str, None] = {}
     for stratum_of_case in strata.values():
-        names += map(str, stratum_of_case.cat.categories)
-    if name not in names:
-        names = list(dict.fromkeys(names))
+        names |= dict.fromkeys(map(str, stratum_of_case.cat.categories))
+    (spelt,) = spelt_like({name: None}, names)
+    if spelt not in names:
         raise InputError(
             "reference_stratum",
             must="be a stratum of --by",
             got=repr(name),
             cure=f"Choose from: {name_some(names, at_most=20)}.",
         )
+    return spelt
 
 
 def check_requirements_apply(

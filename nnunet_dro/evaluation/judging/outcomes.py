@@ -26,7 +26,7 @@ from nnunet_dro.evaluation.judging.words import say
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.evaluation.statistics.columns import whole
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,9 @@ def rows_of(
         name = getattr(requirement, column)
         if name is not None:
             names = rows[column].astype(str)
-            _check_name(name, names.unique().tolist(), column, requirement, cure)
-            rows = rows[names == name]
+            (spelt,) = spelt_like({name: None}, names.unique())
+            _check_name(spelt, names.unique().tolist(), column, requirement, cure)
+            rows = rows[names == spelt]
 
     return rows
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.scoring.metrics import METRICS
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 
 #: Stands for every label.
 EVERY_LABEL = "*"
@@ -173,7 +173,11 @@ class Instances:
 
     def check_labels(self, names: Collection[str]) -> None:
         """Check that all labels are among these names."""
-        unknown = [label for label in self.labels if label not in (*names, EVERY_LABEL)]
+        unknown = [
+            label
+            for label in spelt_like(dict.fromkeys(self.labels), names)
+            if label not in (*names, EVERY_LABEL)
+        ]
         if unknown:
             raise InputError(
                 "instances",

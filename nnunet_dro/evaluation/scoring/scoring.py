@@ -16,6 +16,7 @@ from nnunet_dro.evaluation.scoring.instances import (
     with_lesion_metrics,
 )
 from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS, METRICS, check_metrics
+from nnunet_dro.naming import spelt_like
 
 #: The distance that BraTS gives a label that is empty in one of reference and prediction, mm.
 BRATS_DISTANCE_MM = 374.0
@@ -173,7 +174,7 @@ class Scoring:
     def has_lesions(self, label: str) -> bool:
         """Whether a label is compared lesion by lesion."""
         labels = self.instances.labels if self.instances else ()
-        return EVERY_LABEL in labels or label in labels
+        return EVERY_LABEL in labels or label in spelt_like(dict.fromkeys(labels), [label])
 
     def of_label(self, label: str, values: Mapping[str, float]) -> dict[str, float]:
         """Those of some values that a label has.

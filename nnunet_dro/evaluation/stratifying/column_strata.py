@@ -47,9 +47,7 @@ def ranked(part: Part, table: pd.DataFrame) -> tuple[list[int], list[str]]:
 def _values_to_cut(part: Part, cases: list[str], entries: list[str]) -> list[float | None]:
     """The numbers of a column that is cut; None for missing ones."""
     # Quantiles have no edges.
-    edges = part.edges or ("-inf", "inf")
-    first = edges[0]
-    last = edges[-1]
+    first, *_, last = part.edges or ("-inf", "inf")
 
     values: list[float | None] = []
     for case, entry in zip(cases, entries, strict=True):

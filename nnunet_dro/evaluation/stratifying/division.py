@@ -107,8 +107,10 @@ def _notes_on_many_strata(strata: "Mapping[str, pd.Series[str]]") -> list[str]:
         n_strata = len(stratum_of_case.cat.categories)
 
         if 2 * n_strata > n_cases and has_many_numbers(stratum_of_case.tolist()):
-            cure = f"--by {attribute}:q3 cuts the numbers into thirds of the cases."
-            notes.append(f"{attribute} has {n_strata} strata for {n_cases} cases. {cure}")
+            notes.append(
+                f"{attribute} has {n_strata} strata for {n_cases} cases. --by {attribute}:q3 cuts "
+                "the numbers into thirds of the cases."
+            )
     return notes
 
 
