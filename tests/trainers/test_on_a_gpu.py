@@ -33,8 +33,9 @@ def on_gpu(make_trainer, monkeypatch):
             cls = nnUNetTrainer if name == "nnUNetTrainer" else trainer_class(name)
             trainer = make_trainer(cls, configuration, kind, device="cuda")
             trainer.initialize()
+            # Of some options the loss is made anew there, and put on the GPU.
+            loader, _ = trainer.get_dataloaders()
         trainer.network.train()
-        loader, _ = trainer.get_dataloaders()
         return gpu, trainer, next(loader)
 
     return make
