@@ -24,7 +24,7 @@ def test_examples_run(module, tmp_path, monkeypatch):
 
 
 def test_what_users_call_has_an_example():
-    of_evaluation = ("evaluation", "comparing.comparison", "stratifying.splits")
+    of_evaluation = ("evaluating.evaluation", "comparing.comparison", "stratifying.splits")
     called = [*(f"evaluation.{name}" for name in of_evaluation), "sampling.divergences"]
 
     assert {f"nnunet_dro.{name}" for name in called} <= set(WITH_EXAMPLES)
