@@ -39,10 +39,18 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-longest": partial(phantoms, times=6),
     "-tail": tail,
     "-eroded": partly_wrong,
-    "-eroded-dilated": partial(partly_wrong, kinds=("eroded", "dilated")),
     "-eroded-few": partial(partly_wrong, share=0.05, foretold=True),
     "-eroded-many": partial(partly_wrong, share=0.3, foretold=True),
     "-dilated": partial(partly_wrong, kinds=("dilated",), foretold=True),
+    "-dilated-few": partial(partly_wrong, kinds=("dilated",), share=0.05, foretold=True),
+    "-dilated-many": partial(partly_wrong, kinds=("dilated",), share=0.3, foretold=True),
+    "-eroded-dilated": partial(partly_wrong, kinds=("eroded", "dilated")),
+    "-eroded-dilated-few": partial(
+        partly_wrong, kinds=("eroded", "dilated"), share=0.05, foretold=True
+    ),
+    "-eroded-dilated-many": partial(
+        partly_wrong, kinds=("eroded", "dilated"), share=0.3, foretold=True
+    ),
     "-hopeless": hopeless,
     "-slices": partial(phantoms, slices=True),
     "-slices-wrong": partial(phantoms, slices=True, wrong=True),
@@ -112,10 +120,12 @@ REAL = {
 SECTIONS = {
     "-long": "convergence",
     "-longest": "convergence",
-    "-eroded-dilated": "convergence-eroded",
     "-eroded-few": "convergence-eroded",
     "-eroded-many": "convergence-eroded",
-    "-dilated": "convergence-eroded",
+    "-dilated-few": "convergence-dilated",
+    "-dilated-many": "convergence-dilated",
+    "-eroded-dilated-few": "convergence-eroded-dilated",
+    "-eroded-dilated-many": "convergence-eroded-dilated",
     "-slices-wrong": "convergence-slices",
     "-lesions-slices-wrong": "convergence-lesions-slices",
     "-lesions": "convergence-lesions-slices",
