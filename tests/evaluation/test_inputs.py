@@ -304,6 +304,23 @@ def test_every_stratum_of_the_case_table_is_every_stratum(tmp_path):
     assert "D" not in strata["stratum"].tolist()
 
 
+def test_quantiles_of_other_cases_can_be_cut_anew_to_compare(tmp_path):
+    made.write_study(tmp_path, shifts=[0] * 6, age=[1, 2, 3, 4, 5, 6])
+    done(made.run_evaluate(tmp_path, "--by", "age:q2", out="all"))
+    for folder in ("reference", "prediction"):
+        (tmp_path / folder / "case_05.nii.gz").unlink()
+        (tmp_path / folder / "case_04.nii.gz").unlink()
+    done(made.run_evaluate(tmp_path, "--by", "age:q2", out="fewer"))
+    compared = [f"{name}={tmp_path / name}" for name in ("all", "fewer")]
+
+    refused = run("compare", *compared, "-o", tmp_path / "no", "--intersect")
+
+    made.check_refused(refused, tmp_path, "--by age:q3 to have those of the common", out="no")
+    done(run("compare", *compared, "-o", tmp_path / "c", "--intersect", "--by", "age:q2"))
+    strata = set(made.read_csv(tmp_path / "c" / "comparison.csv")["stratum"])
+    assert strata == {"q1: 1 to 2", "q2: 3 to 4"}
+
+
 def test_distances_without_a_voxel_size_are_not_compared_with_mm(tmp_path):
     for n in range(4):
         made.write_pair(tmp_path, f"case_{n}.png", *[np.pad(np.ones((3, 3)), 2)] * 2)

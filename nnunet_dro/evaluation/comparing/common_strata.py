@@ -52,10 +52,9 @@ def _check_same(
     if differs.any():
         case = strata.index[differs][0]
         values = f"{strata[case]!r} in {first} and {theirs[case]!r} in {method}"
-        # An evaluation has the quantiles of its own cases.
         cure = (
-            "Evaluate both with the same case table, and the same cases if a column is cut into "
-            "quantiles."
+            "Evaluate both with the same case table. Quantiles are those of an evaluation's own "
+            "cases; compare with, for example, --by age:q3 to have those of the common cases."
         )
         raise ValueError(
             f"`{case}` must be in the same stratum in every evaluation, "
