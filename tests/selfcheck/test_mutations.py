@@ -642,7 +642,7 @@ MUTATIONS = {
         Mutation(
             "doubts about a tail",
             f"{VERDICTS}:_doubts_about_tail",
-            "not enough_cases(statistic, sample.n)",
+            "not enough_cases(statistic, units.n)",
             "False",
             "verdict on p5>=0.7 of 19 values",
         ),

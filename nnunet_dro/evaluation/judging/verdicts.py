@@ -244,42 +244,42 @@ def _misses(
 
 def _doubts(row: "pd.Series[Any]", requirement: Requirement, value: float) -> Iterator[Reason]:
     """Why one cannot tell whether the requirement is met although the value may meet the bound."""
-    sample = CountedUnits.of(row)
+    units = CountedUnits.of(row)
     statistic = requirement.statistic
     has_value = not math.isnan(value)
-    if not has_value and sample.n:
+    if not has_value and units.n:
         yield _no_value(row, requirement)
-    if sample.column in dict(requirement.least):
+    if units.column in dict(requirement.least):
         return
 
-    if has_value and sample.n:
-        yield from _doubts_about_tail(requirement, sample)
+    if has_value and units.n:
+        yield from _doubts_about_tail(requirement, units)
 
     is_number = statistic in NUMBERS
     is_of_failures = is_number and statistic not in _SIZES
-    if whole(row, "n") and not sample.n and not value and is_of_failures:
-        yield _reason("valueless", sample=sample)
+    if whole(row, "n") and not units.n and not value and is_of_failures:
+        yield _reason("valueless", units=units)
 
     is_comparison = "baseline" in row.index
     n_left_out = whole(row, "n_left_out")
     if is_comparison and n_left_out and not is_number and not is_share(statistic):
-        yield _reason("left_out", sample=sample, n=n_left_out)
+        yield _reason("left_out", units=units, n=n_left_out)
 
     n_absent = whole(row, "n_absent")
     if n_absent and statistic not in ("n", "n_patients"):
-        yield _reason("absent", sample=sample, n=n_absent, is_comparison=is_comparison)
+        yield _reason("absent", units=units, n=n_absent, is_comparison=is_comparison)
 
 
-def _doubts_about_tail(requirement: Requirement, sample: CountedUnits) -> Iterator[Reason]:
+def _doubts_about_tail(requirement: Requirement, units: CountedUnits) -> Iterator[Reason]:
     """That no case lies beyond a percentile that is taken as it is, without confidence."""
     estimate = _ESTIMATE.fullmatch(requirement.statistic)
     if estimate is None or requirement.confidence is not None:
         return
     statistic = estimate[1]
-    if not enough_cases(statistic, sample.n):
+    if not enough_cases(statistic, units.n):
         beyond = "p25 and p75" if statistic == "iqr" else statistic
         n_needed = STATISTICS[statistic].n_needed
-        yield _reason("tail", sample=sample, n_needed=n_needed, beyond=beyond)
+        yield _reason("tail", units=units, n_needed=n_needed, beyond=beyond)
 
 
 def _no_value(row: "pd.Series[Any]", requirement: Requirement) -> Reason:

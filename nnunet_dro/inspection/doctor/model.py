@@ -336,10 +336,7 @@ def _predictor(trainer: Any, name: str) -> nnUNetPredictor:
 
 
 def _previous_stage(trainer: Any, inputs: TrainingFiles, results: Path) -> Path:
-    """The predictions of the stage before in a cascade.
-
-    They lie beside the model, not where the log goes.
-    """
+    """The predictions of a cascade's stage before, beside the model and not where the log goes."""
     folder_of_log = Path(trainer.folder_with_segs_from_previous_stage)
     dataset = results / trainer.plans_manager.dataset_name
     folder = inputs.fold.folder.parents[1] / folder_of_log.relative_to(dataset)
