@@ -71,6 +71,11 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
     "-nuclei-dilated": partial(
         wrong_nuclei, spoiling=replace(A_LITTLE, kinds=("dilated",)), words="dilated labels"
     ),
+    "-nuclei-dilated-few": partial(
+        wrong_nuclei,
+        spoiling=replace(A_LITTLE, share=0.05, kinds=("dilated",)),
+        words="few dilated labels",
+    ),
     "-nuclei-dilated-many": partial(
         wrong_nuclei,
         spoiling=replace(A_LITTLE, share=0.3, kinds=("dilated",)),
@@ -80,6 +85,11 @@ QUESTIONS: dict[str, Callable[..., Question]] = {
         wrong_nuclei,
         spoiling=replace(A_LITTLE, kinds=("eroded", "dilated")),
         words="eroded and dilated labels",
+    ),
+    "-nuclei-eroded-dilated-few": partial(
+        wrong_nuclei,
+        spoiling=replace(A_LITTLE, share=0.05, kinds=("eroded", "dilated")),
+        words="few eroded and dilated labels",
     ),
     "-nuclei-eroded-dilated-many": partial(
         wrong_nuclei,
@@ -107,8 +117,10 @@ REAL = {
     "-nuclei-eroded-few": "The dataset of nuclei",
     "-nuclei-eroded-many": "The dataset of nuclei",
     "-nuclei-dilated": "The dataset of nuclei",
+    "-nuclei-dilated-few": "The dataset of nuclei",
     "-nuclei-dilated-many": "The dataset of nuclei",
     "-nuclei-eroded-dilated": "The dataset of nuclei",
+    "-nuclei-eroded-dilated-few": "The dataset of nuclei",
     "-nuclei-eroded-dilated-many": "The dataset of nuclei",
     "-nuclei-right": "The dataset of nuclei",
     "-hc18": "The ultrasound pictures of HC18",
@@ -135,8 +147,10 @@ SECTIONS = {
     "-nuclei-fresh": "convergence-nuclei",
     "-nuclei-eroded-few": "convergence-nuclei-eroded",
     "-nuclei-eroded-many": "convergence-nuclei-eroded",
+    "-nuclei-dilated-few": "convergence-nuclei-dilated",
     "-nuclei-dilated-many": "convergence-nuclei-dilated",
     "-nuclei-eroded-dilated": "convergence-nuclei-dilated",
+    "-nuclei-eroded-dilated-few": "convergence-nuclei-dilated",
     "-nuclei-eroded-dilated-many": "convergence-nuclei-dilated",
     "-nuclei-right": "convergence-nuclei-wrong",
     "-isic-fresh": "convergence-isic",
