@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import count, name_some
 from nnunet_dro.nnunet.folders import CHECKPOINTS, SPLITS_FILE, check_last_training
 from nnunet_dro.nnunet.splits_file import SOURCE_CASES_FILE, held_out_cases
 from nnunet_dro.sampling import positions_in_common
@@ -34,7 +34,7 @@ class Beginning:
         self._trainer = trainer
         #: What the checkpoint, or the model that was started from, says; empty for random weights.
         self.state: dict[str, Any] = {}
-        #: The group, or the weight, of each training case; empty where these are not drawn by one.
+        #: What the column that the trainer reads has for each training case; empty without one.
         self.groups: dict[str, str] = {}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -72,11 +72,26 @@ class Beginning:
             here, there = positions_in_common(cases, self.state["table"]["cases"])
             trainer.loss.pooled.load_state_dict(self.state["pooled"], here, there)
 
+    def keep_entries(self, entries: dict[str, str], *, column: str) -> None:
+        """Keep what a column of the case table has for each training case.
+
+        Log where that has changed since the checkpoint.
+        """
+        before = self.state.get("groups", {})
+        changed = [case for case, entry in entries.items() if before.get(case, entry) != entry]
+        if changed:
+            self._trainer.print_to_log_file(
+                f"WARNING: the column `{column}` of the case table has changed since the "
+                f"checkpoint for {len(changed)} of {count(len(entries), 'training case')} "
+                f"({name_some(changed)}). The training goes on with what it has now."
+            )
+        self.groups = entries
+
     def warn_of_validation(self) -> None:
         """Log which validation cases the training was given before the folds were changed."""
         trainer = self._trainer
-        folder = Path(trainer.preprocessed_dataset_folder_base)
-        held_out = held_out_cases(folder / SPLITS_FILE, str(trainer.fold))
+        splits_file = Path(trainer.preprocessed_dataset_folder_base, SPLITS_FILE)
+        held_out = held_out_cases(splits_file, str(trainer.fold))
         seen = sorted(trained_cases(self.state) & held_out)
         if seen:
             trainer.print_to_log_file(

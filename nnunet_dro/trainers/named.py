@@ -9,7 +9,6 @@ from nnunetv2.training.lr_scheduler.polylr import PolyLRScheduler
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from nnunet_dro.files.case_table import notes_on_spelling
-from nnunet_dro.naming import count, name_some
 from nnunet_dro.sampling import Rule
 from nnunet_dro.trainers.data.case_groups import groups_of, weights_of
 from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
@@ -121,16 +120,10 @@ class GroupedTrainer(NamedTrainer):
     def _check_before_training(self) -> None:
         cases = [str(case) for case in self.do_split()[0]]
         groups = self.groups(cases)
-        now = dict(zip(cases, groups, strict=True))
-        before = self.beginning.state.get("groups", {})
-        changed = [case for case in cases if before.get(case, now[case]) != now[case]]
-        if changed:
-            self.print_to_log_file(
-                f"WARNING: the column `{self.options.column}` of the case table has changed since "
-                f"the checkpoint for {len(changed)} of {count(len(cases), 'training case')} "
-                f"({name_some(changed)}). They are drawn by what it has now."
-            )
-        self.beginning.groups = now
+        self.beginning.keep_entries(
+            dict(zip(cases, groups, strict=True)),
+            column=self.options.column,
+        )
         if self.options.as_weights:
             return
         for note in notes_on_spelling(self.options.column, groups):
@@ -144,6 +137,5 @@ def longest_name(plans: str, configurations: Sequence[str]) -> int:
     """
     ensemble = len("ensemble______") + len("___0_1_2_3_4") + 2 * len("____")
     plans_length = max(_PLANS_LENGTH, len(plans.encode()))
-    lengths = [len(name.encode()) for name in configurations]
-    configuration_length = max([_CONFIGURATION_LENGTH, *lengths])
-    return (_LONGEST_FOLDER - ensemble) // 2 - plans_length - configuration_length
+    lengths = [_CONFIGURATION_LENGTH, *(len(name.encode()) for name in configurations)]
+    return (_LONGEST_FOLDER - ensemble) // 2 - plans_length - max(lengths)

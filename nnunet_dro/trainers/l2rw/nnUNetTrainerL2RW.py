@@ -99,7 +99,12 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     _fastest_way: FastestWay | None = None
 
     def _check_before_training(self) -> None:
-        trusted_cases(self, [str(case) for case in self.do_split()[0]])
+        cases = [str(case) for case in self.do_split()[0]]
+        trusted = trusted_cases(self, cases)
+        self.beginning.keep_entries(
+            {case: "yes" if case in trusted else "no" for case in cases},
+            column=_COLUMN,
+        )
 
     def _learning(self) -> LearnedWeights:
         """What computes the weights and the weighted gradient of a batch."""
@@ -154,10 +159,9 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
             return
 
         trusted = sorted(self.weights_log.trusted)
-        n_cases = len(self.weights_log.cases)
         self.print_to_log_file(
-            f"Learning to reweight with {count(len(trusted), 'trusted case')} of {n_cases}: "
-            f"{name_some(trusted)}"
+            f"Learning to reweight with {count(len(trusted), 'trusted case')} of "
+            f"{len(self.weights_log.cases)}: {name_some(trusted)}"
         )
 
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

@@ -118,17 +118,30 @@ def test_the_log_says_where_one_group_may_have_two_names(make_trainer, preproces
     assert "site has entries that may mean the same: Bonn = bonn. They count" in log_of(trainer)
 
 
-@pytest.mark.parametrize("name", ["GroupDRO_dose", "IW_dose", "IW_dose_asWeights"])
-def test_a_training_that_goes_on_says_whose_group_has_changed(
-    make_trainer, preprocessed_table, name
+@pytest.mark.parametrize(
+    ("name", "column", "entries"),
+    [
+        ("GroupDRO_dose", "dose", "12"),
+        ("IW_dose", "dose", "12"),
+        ("IW_dose_asWeights", "dose", "12"),
+        ("L2RW", "trusted", ["yes", "no"]),
+    ],
+)
+def test_a_training_that_goes_on_says_whose_entry_has_changed(
+    make_trainer, preprocessed_table, name, column, entries
 ):
+    a, b = entries
     logs = []
     path = None
-    for doses in ([1, 1, 1, 1, 2, 2, 2, 2], [1, 1, 1, 1, 2, 2, 2, 2], [1, 2, 1, 1, 2, 2, 2, 1]):
+    for column_now in (
+        [a, a, a, a, b, b, b, b],
+        [a, a, a, a, b, b, b, b],
+        [a, b, a, a, b, b, b, a],
+    ):
         trainer = make_trainer(f"nnUNetTrainer{name}", "2d_small")
         cases, _ = trainer.do_split()
-        rows = "".join(f"{case},{dose}\n" for case, dose in zip(cases, doses, strict=True))
-        preprocessed_table.write_text(f"case,dose\n{rows}")
+        rows = "".join(f"{case},{entry}\n" for case, entry in zip(cases, column_now, strict=True))
+        preprocessed_table.write_text(f"case,{column}\n{rows}")
         trainer.log_file = f"{trainer.log_file}.{len(logs)}"
         trainer.initialize()
         if path is not None:
@@ -140,8 +153,8 @@ def test_a_training_that_goes_on_says_whose_group_has_changed(
         logs.append(log_of(trainer))
 
     changed = (
-        "WARNING: the column `dose` of the case table has changed since the checkpoint for 2 of 8 "
-        f"training cases ({cases[1]}, {cases[7]}). They are drawn by what it has now."
+        f"WARNING: the column `{column}` of the case table has changed since the checkpoint for 2 of "
+        f"8 training cases ({cases[1]}, {cases[7]}). The training goes on with what it has now."
     )
     assert [changed in log for log in logs] == [False, False, True]
     assert ["has changed since" in log for log in logs] == [False, False, True]
