@@ -37,7 +37,8 @@ class _Options:
         ),
     ] = None
     comparison: Annotated[
-        Path | None, option("Output folder of compare, for the pack: how the model was changed.")
+        Path | None,
+        option("Output folder of compare to put into the pack: what a change of the model did."),
     ] = None
     verify: Annotated[
         bool,
