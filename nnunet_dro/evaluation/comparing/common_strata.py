@@ -19,28 +19,30 @@ def find_common_strata(
     one can be divided in the same way, every case has to be in the same stratum there.
     """
     (first, baseline), *others = evaluations.items()
-    specs = list(dict.fromkeys(by or baseline.stratum_of_case))
+    specs = by or tuple(baseline.stratum_of_case)
+    strata_of_specs = {spec: _strata_of(baseline, spec, ground) for spec in specs}
 
     strata_by_attribute: dict[str, pd.Series[str]] = {}
-    for spec in specs:
-        strata = _strata_of(baseline, spec, ground)
-        # A column that is cut in a second way, or also used uncut, needs another name.
+    for spec, strata in strata_of_specs.items():
         attribute = str(strata.name)
-        if attribute in strata_by_attribute or attribute in specs:
+        # The name of an attribute of the baseline may stand for the same cut of the column.
+        is_named_twice = attribute != spec and attribute in strata_of_specs
+        if is_named_twice and strata.equals(strata_of_specs[attribute]):
+            continue
+        # A column that is cut in a second way, or also used uncut, needs another name.
+        if attribute in strata_by_attribute or attribute in strata_of_specs:
             attribute = spec
-        strata = strata.rename(attribute)
+        strata_by_attribute[attribute] = strata.rename(attribute)
 
         for method, evaluation in others:
             if _divides_alike(evaluation, spec, baseline):
                 theirs = _strata_of(evaluation, spec, ground)
                 _check_same(
-                    strata,
+                    strata_by_attribute[attribute],
                     theirs,
                     first=first,
                     method=method,
                 )
-
-        strata_by_attribute[attribute] = strata
 
     return strata_by_attribute or stratify_all(None, [], ground.cases)
 
@@ -114,10 +116,9 @@ def _divides_alike(evaluation: Evaluation, spec: str, baseline: Evaluation) -> b
 def _strata_of(evaluation: Evaluation, spec: str, ground: CommonGround) -> "pd.Series[str]":
     """The strata of the common cases, named after their attribute."""
     if spec in evaluation.stratum_of_case:
-        attribute = spec
-        strata = evaluation.stratum_of_case[spec]
+        strata = evaluation.stratum_of_case[spec].rename(spec)
     else:
-        attribute, strata = stratify(evaluated_case_table(evaluation, ground.cases), spec)
-    codes, names = divide(strata, ground.cases, attribute=attribute)
+        _, strata = stratify(evaluated_case_table(evaluation, ground.cases), spec)
+    codes, names = divide(strata, ground.cases, attribute=str(strata.name))
     categories = pd.Categorical([names[code] for code in codes], categories=names, ordered=True)
-    return pd.Series(categories, index=pd.Index(ground.cases, name="case"), name=attribute)
+    return pd.Series(categories, index=pd.Index(ground.cases, name="case"), name=strata.name)

@@ -446,6 +446,18 @@ def test_evaluations_without_a_stratum_are_compared_over_all_cases():
     pd.testing.assert_frame_equal(compare(without, n_resamples=0).table, expected)
 
 
+@pytest.mark.parametrize("by", [["age", "age:q2"], ["age:q2", "age"]])
+def test_a_cut_that_an_attribute_of_the_evaluation_is_counts_once(by):
+    halves = {"age": ["q1: 3 to 40", "q1: 3 to 40", "q2: 50 to 70", "q2: 50 to 70"]}
+    pair = two([0.1] * 4, [0.2] * 4, by=halves, age=["3", "40", "50", "70"])
+
+    strata = compare(pair, by=by, n_resamples=0).stratum_of_case
+    other_cut = compare(pair, by=[*by, "age:0,18,100"], n_resamples=0).stratum_of_case
+
+    assert {name: list(entries) for name, entries in strata.items()} == halves
+    assert list(other_cut) == ["age", "age:0,18,100"]
+
+
 def test_by_takes_attributes_and_columns_of_the_case_table():
     options = {
         "by": {"centre": ["A", "B", "A", "B"]},
