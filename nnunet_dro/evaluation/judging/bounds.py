@@ -71,15 +71,14 @@ class Bound:
             what = "a difference of fractions" if is_difference else "a fraction"
             raise refused(
                 must=f"compare {name} with {what} from {least} to 1",
-                cure=self._spelled(is_difference),
+                cure=self._spelled(is_difference, is_bounded=is_bounded),
             )
 
         # 0.7% of a fraction, where 70% may be meant.
         if not is_difference and self.unit and end == "low" and 0 < self.value < 0.01:
-            number = float(self.number)
             raise refused(
                 must=f"ask for 1{self.unit} or more where it has a unit",
-                cure=f"Write {100 * number:g}{self.unit} or {number:g}.",
+                cure=f"Write {100 * float(self.number):g}{self.unit} or {float(self.number):g}.",
             )
 
         # -0.5 may be meant in points, and so may -0.09.
@@ -87,7 +86,7 @@ class Bound:
         if is_difference and tolerates_loss and not self.unit:
             raise refused(
                 must=f"have a unit if it allows a loss of {abs(self.value):g}",
-                cure=self._spelled(is_difference),
+                cure=self._spelled(is_difference, is_bounded=is_bounded),
             )
 
     def _doubt_about_unit(self, name: str, unit: str) -> tuple[str, str]:
@@ -97,18 +96,20 @@ class Bound:
             return f"compare {name} with a number of {unit}", f"Write {self.number}."
         return f"compare {name} with {unit}", f"Write {self.number}{unit}."
 
-    def _spelled(self, is_difference: bool) -> str:
+    def _spelled(self, is_difference: bool, *, is_bounded: bool) -> str:
         """The ways to write what may have been meant."""
         if self.unit or abs(self.value) > 100 or (self.value < 0 and not is_difference):
-            if is_difference:
-                return "Write, for example, -0.5pt."
-            return "Write, for example, 70% or 0.70."
-        if not is_difference:
+            return f"Write, for example, {'-0.5pt' if is_difference else '70% or 0.70'}."
+
+        hundredfold = f"{100 * self.value:g}"
+        if not is_difference and is_bounded:
             return f"Write {self.number}% or {self.value / 100:g}."
+        if not is_difference:
+            return f"Write {self.number}%, or {hundredfold}% for {self.number}."
 
         in_points = f"{self.number}pt for {abs(self.value):g} percentage points"
-        if abs(self.value) <= 1:
-            in_points += f", or {100 * self.value:g}pt"
+        if abs(self.value) <= 1 or not is_bounded:
+            in_points += f", or {hundredfold}pt"
         return f"Write {in_points}."
 
 

@@ -1,10 +1,13 @@
+import re
 import shlex
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from nnunet_dro.evaluation.judging.bounds import Bound
+from nnunet_dro.bad_input import InputError
+from nnunet_dro.evaluation.judging.bounds import Bound, parse_bound
 from nnunet_dro.evaluation.judging.outcomes import check_requirements
 from nnunet_dro.evaluation.judging.requirements import (
     Requirement,
@@ -396,6 +399,28 @@ def test_distances_are_in_mm_with_or_without_the_unit():
 def test_requirement_that_cannot_be_checked_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         check(text, pd.concat([STRATA, STRATA.assign(metric="hd95")]))
+
+
+@pytest.mark.parametrize(
+    ("is_difference", "cure", "corrected"),
+    [
+        (False, "Write 1.5%, or 150% for 1.5.", "150%"),
+        (True, "Write 1.5pt for 1.5 percentage points, or 150pt.", "150pt"),
+    ],
+)
+def test_a_fraction_without_a_limit_may_be_meant_beyond_1(is_difference, cure, corrected):
+    def check_bound(text):
+        parse_bound(text).check(
+            ("absolute_relative_volume_error", "fraction"),
+            partial(InputError, "requirement", got=text),
+            is_difference=is_difference,
+            end="high",
+            is_bounded=False,
+        )
+
+    with pytest.raises(ValueError, match=re.escape(cure)):
+        check_bound("1.5")
+    check_bound(corrected)
 
 
 @pytest.mark.parametrize("name", ["left kidney", 'a"b', "it's", "back\\", "#5", "a = b", "é"])
