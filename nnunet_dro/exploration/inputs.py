@@ -226,15 +226,14 @@ def _add(
     spec = _written(part)
     attribute, stratum_of_case = stratify(table, spec)
     # A second cut of a column is named by its spec.
-    if attribute in strata:
-        attribute = spec
-    if attribute in strata:
+    name = spec if attribute in strata else attribute
+    if name in strata or (attribute in strata and stratum_of_case.equals(strata[attribute])):
         return notes
 
-    strata[attribute] = stratum_of_case.rename(attribute)
+    strata[name] = stratum_of_case.rename(name)
     if in_thirds:
         thirds = "; ".join(map(str, stratum_of_case.cat.categories))
-        notes.append(f"{attribute} is cut into thirds of the cases: {thirds}.")
+        notes.append(f"{name} is cut into thirds of the cases: {thirds}.")
     return notes
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from nnunet_dro.evaluation.stratifying.stratify import stratify
 from nnunet_dro.exploration.inputs import find_attributes
 from tests.exploration.made import STRATA, made
 from tests.ranking.made import evaluation_of
@@ -74,6 +75,18 @@ def test_intersections_are_taken_apart_and_keep_their_cuts():
     attributes, _ = find_attributes(evaluation, cases_of(evaluation))
 
     assert names_of(attributes) == {"centre": ("A", "B"), "age": ("0 to 18", "18 to 40")}
+
+
+@pytest.mark.parametrize("by", [["age", "age:q3"], ["age:q3", "age"]])
+def test_a_cut_that_is_an_attribute_of_the_evaluation_counts_once(by):
+    ages = [str(age) for age in range(30)]
+    cut = evaluation_of("dro", {"dice": {"liver": [0.5] * 30}}, columns={"age": ages})
+    table = pd.DataFrame({"case": cases_of(cut), "age": ages})
+    _, cut.stratum_of_case["age"] = stratify(table, "age:q3")
+
+    attributes, _ = find_attributes(cut, cases_of(cut), by=by)
+
+    assert names_of(attributes) == {"age": ("q1: 0 to 9", "q2: 10 to 19", "q3: 20 to 29")}
 
 
 def test_the_patient_is_no_attribute(tmp_path):
