@@ -115,6 +115,18 @@ FOLDERS = {
         said('{"labels": {"background": [0, 0], "left": [0, 1], "organ": 2}}'),
         ["without the background, 0, to be scored", "(0, 1) for 'left'", "dataset.json"],
     ),
+    "a label that is ignored": (
+        said('{"labels": {"tumour": 1, "organ": 2, "ignore": 2}}'),
+        ["dataset.json", "(2,) for 'organ' and 2 for 'ignore'", "Correct it"],
+    ),
+    "an ignored background": (
+        said('{"labels": {"tumour": 1, "organ": 2, "ignore": 0}}'),
+        ["dataset.json", "`ignore` neither 0 nor", "Correct it"],
+    ),
+    "two values to ignore": (
+        said('{"labels": {"tumour": 1, "ignore": [3, 2]}}'),
+        ["dataset.json", "`ignore` has one", "[3, 2] for 'ignore'"],
+    ),
     "names as values": (
         said('{"labels": {"1": "tumour"}}'),
         ["dataset.json", "'tumour'", "Correct dataset.json"],

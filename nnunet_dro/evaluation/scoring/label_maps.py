@@ -239,7 +239,7 @@ class Labels:
             with other names are left out.
 
     Raises:
-        ValueError: If there is no label, or one without values.
+        ValueError: If there is no label, or one without values, or the ignore value is another's.
     """
 
     values: Mapping[str, tuple[int, ...]]
@@ -256,12 +256,12 @@ class Labels:
                 cure="Name them in dataset.json.",
             )
         for name, values in self.values.items():
-            if not values:
+            if not values or self.ignore in {0, *values}:
                 raise InputError(
                     "labels",
-                    must="be lists of values",
-                    got=f"{values!r} for {name!r}",
-                    cure="Give its values.",
+                    must="be lists of values, and that of `ignore` neither 0 nor one of them",
+                    got=f"{values!r} for {name!r} and {self.ignore} for 'ignore'",
+                    cure="Correct it.",
                 )
 
     @classmethod
@@ -283,7 +283,7 @@ class Labels:
             name = str(key)
             values = _label_values(name, entry)
             if name == "ignore":
-                ignore = values[0] if values else None
+                (ignore,) = values
             elif name != "background" and set(values) != {0}:
                 foreground[name] = values
         return cls(foreground, ignore=ignore, reader=reader_named(dataset))
@@ -302,9 +302,7 @@ class Labels:
     @property
     def known(self) -> frozenset[int]:
         """Every value that a reference may hold."""
-        values = {0}
-        for values_of_label in self.values.values():
-            values.update(values_of_label)
+        values = {0}.union(*self.values.values())
         if self.ignore is not None:
             values.add(self.ignore)
         return frozenset(values)
@@ -315,11 +313,13 @@ def _label_values(name: str, entry: Any) -> tuple[int, ...]:
     values = entry if isinstance(entry, list | tuple) else (entry,)
     try:
         integers = tuple(map(int, values))
-        if any(isinstance(value, float) and not value.is_integer() for value in values):
+        is_unclear = any(isinstance(value, float) and not value.is_integer() for value in values)
+        if is_unclear or (name == "ignore" and len(integers) != 1):
             raise ValueError(entry)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"`labels` must be integers, got {entry!r} for {name!r}. Correct dataset.json."
+            f"`labels` must be integers, of which `ignore` has one, got {entry!r} for {name!r}. "
+            "Correct dataset.json."
         ) from error
     return integers
 
