@@ -23,7 +23,7 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL, divide, stratify
 from nnunet_dro.exploration.search import CodedAttribute
 from nnunet_dro.exploration.words import WORDS
 from nnunet_dro.files.case_table import attributes_of, notes_on_decimal_commas, read_cases_of
-from nnunet_dro.naming import name_some
+from nnunet_dro.naming import name_some, spelt_like
 
 
 def find_attributes(
@@ -64,7 +64,7 @@ def _strata_of(
     """The strata of some `--by`, intersections taken apart, and notes on them."""
     strata: dict[str, pd.Series[str]] = {}
     notes: list[str] = []
-    for spec in specs:
+    for spec in spelt_like(dict.fromkeys(specs), evaluation.stratum_of_case):
         is_intersection = "," in spec and spec not in table.columns
         if spec in evaluation.stratum_of_case and not is_intersection:
             strata.setdefault(spec, evaluation.stratum_of_case[spec])

@@ -87,10 +87,10 @@ def whole_checkpoint(filename: str) -> Iterator[Path]:
     except (OSError, RuntimeError) as error:
         if "CUDA" in str(error):
             raise  # nothing of the disk
-        reason = str(error).splitlines()[0]
         raise OSError(
-            f"Could not write the checkpoint {filename}: {reason}. The one before is unharmed: "
-            f"free some space in {os.path.dirname(filename)}, and continue with --c."
+            f"Could not write the checkpoint {filename}: {str(error).splitlines()[0]}. The one "
+            f"before is unharmed: free some space in {os.path.dirname(filename)}, and continue "
+            "with --c."
         ) from error
 
 

@@ -77,16 +77,18 @@ def test_intersections_are_taken_apart_and_keep_their_cuts():
     assert names_of(attributes) == {"centre": ("A", "B"), "age": ("0 to 18", "18 to 40")}
 
 
-@pytest.mark.parametrize("by", [["age", "age:q3"], ["age:q3", "age"]])
+@pytest.mark.parametrize(
+    "by", [["\u00e2ge", "\u00e2ge:q3"], ["\u00e2ge:q3", "\u00e2ge"], ["a\u0302ge"]]
+)
 def test_a_cut_that_is_an_attribute_of_the_evaluation_counts_once(by):
     ages = [str(age) for age in range(30)]
-    cut = evaluation_of("dro", {"dice": {"liver": [0.5] * 30}}, columns={"age": ages})
-    table = pd.DataFrame({"case": cases_of(cut), "age": ages})
-    _, cut.stratum_of_case["age"] = stratify(table, "age:q3")
+    cut = evaluation_of("dro", {"dice": {"liver": [0.5] * 30}}, columns={"\u00e2ge": ages})
+    table = pd.DataFrame({"case": cases_of(cut), "\u00e2ge": ages})
+    _, cut.stratum_of_case["\u00e2ge"] = stratify(table, "\u00e2ge:q3")
 
     attributes, _ = find_attributes(cut, cases_of(cut), by=by)
 
-    assert names_of(attributes) == {"age": ("q1: 0 to 9", "q2: 10 to 19", "q3: 20 to 29")}
+    assert names_of(attributes) == {"\u00e2ge": ("q1: 0 to 9", "q2: 10 to 19", "q3: 20 to 29")}
 
 
 def test_the_patient_is_no_attribute(tmp_path):

@@ -8,6 +8,7 @@ from nnunet_dro.evaluation.comparing.common_ground import CommonGround, evaluate
 from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.parts import parse_by
 from nnunet_dro.evaluation.stratifying.stratify import divide, stratify, stratify_all
+from nnunet_dro.naming import spelt_like
 
 
 def find_common_strata(
@@ -19,7 +20,10 @@ def find_common_strata(
     one can be divided in the same way, every case has to be in the same stratum there.
     """
     (first, baseline), *others = evaluations.items()
-    specs = by or tuple(baseline.stratum_of_case)
+    specs = spelt_like(
+        dict.fromkeys(by or baseline.stratum_of_case),
+        baseline.stratum_of_case,
+    )
     strata_of_specs = {spec: _strata_of(baseline, spec, ground) for spec in specs}
 
     strata_by_attribute: dict[str, pd.Series[str]] = {}

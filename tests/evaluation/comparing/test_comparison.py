@@ -458,6 +458,16 @@ def test_a_cut_that_an_attribute_of_the_evaluation_is_counts_once(by):
     assert list(other_cut) == ["age", "age:0,18,100"]
 
 
+def test_by_takes_the_cut_of_the_evaluation_in_any_form_of_unicode():
+    halves = {"ma\u00df\u00fc": ["q1: 3 to 40", "q1: 3 to 40", "q2: 50 to 70", "q2: 50 to 70"]}
+    columns = {"ma\u00df\u00fc": ["3", "40", "50", "70"]}
+    pair = two([0.1] * 4, [0.2] * 4, by=halves, **columns)
+
+    strata = compare(pair, by=["ma\u00dfu\u0308"], n_resamples=0).stratum_of_case
+
+    assert {name: list(entries) for name, entries in strata.items()} == halves
+
+
 def test_by_takes_attributes_and_columns_of_the_case_table():
     options = {
         "by": {"centre": ["A", "B", "A", "B"]},
