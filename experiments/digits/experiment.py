@@ -87,15 +87,13 @@ def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
         rates: `results.calmed`.
     """
     gains = results.gains(epochs)
-    is_plain = gains["method"] == results.ROLES.plain
     rare = gains[gains["label"] == "3s"]
-    overall = gains[(gains["label"] == "all") & ~is_plain]
+    overall = gains[(gains["label"] == "all") & (gains["iteration"] == 4)]
     settled = results.plateaus(epochs)
 
     claimed = []
     for _, rows in rare[rare["method"] == "beta 10"].groupby("stratum", sort=False):
         claimed.append(rows.to_dict("records"))
-    overall_by_method = overall.groupby(["stratum", "method"], sort=False)["difference"]
 
     n_epochs = epochs.groupby("kept")["epoch"].max()
     kept_images = []
@@ -118,7 +116,7 @@ def page_text(epochs: pd.DataFrame, run: Run, rates: pd.DataFrame) -> str:
         settled=settled.to_dict("records"),
         claimed=claimed,
         holds=_holds(results.falls(epochs)),
-        overall=overall_by_method.agg(list).to_dict(),
+        overall=overall.set_index(["stratum", "method"]).to_dict("index"),
         distances=results.distances(epochs).to_dict("records"),
         rates=rates.to_dict("records"),
         methods=list(epochs["method"].unique()),
