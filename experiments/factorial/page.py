@@ -160,11 +160,10 @@ def shown_table(rows: pd.DataFrame) -> pd.DataFrame:
 
     What momentum changes is in the text and in the picture.
     """
-    name = f"{RARE} mean - ERM"
-    to_erm = rows.set_index("setting")[name]
+    to_erm = rows.set_index("setting")[f"{RARE} mean - ERM"]
     shown = []
     for optimiser, weights in product((NESTEROV, SGD), (False, True)):
-        row = {name: f"{optimiser}, weights" if weights else optimiser}
+        row = {"optimiser": f"{optimiser}, weights" if weights else optimiser}
         for beta in BETAS:
             setting = Setting(optimiser, beta, weights, rate=RATE)
             row[f"beta {beta}"] = to_erm.get(setting.name)

@@ -45,7 +45,7 @@ def test_the_experiment_makes_a_page_of_all_its_trainings(tmp_path, monkeypatch)
     assert main([*words, "--out", str(tmp_path)]) == 0
 
     page = (tmp_path / "factorial.md").read_text()
-    assert "| weights | 12 | -10.0 " in page
+    assert "| weights in place of none | 12 | -10.0 " in page
     assert "With uniform draws the rare pathology has 4 %" in " ".join(page.split())
 
     table = pd.read_csv(tmp_path / "phantoms-factorial-all.csv")

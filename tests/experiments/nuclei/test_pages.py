@@ -13,8 +13,8 @@ from tests.experiments.made_nuclei import write_domains
 
 
 def factors(folder, scores, page):
-    assert "beside which ERM is trained with 0.01 and 1.0" in page
-    assert "| weights | 2 | " in page
+    assert "ERM by SGD was also trained with 0.01 and 1.0" in page
+    assert "| weights in place of none | 2 | " in page
     assert "| SGD in place of Nesterov | 2 | " in page
     assert page.split("## Numbers")[1].count("| –") == 8, "beta 100 and 1000 were not trained"
     assert len(scores) == scores["setting"].nunique() * len(ROLES.strata)
