@@ -1,10 +1,12 @@
 """A raw dataset of nnU-Net: its folder, its cases and its case table."""
 
+import filecmp
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from nnunet_dro.files.case_table import find_case_table
+from nnunet_dro.naming import name_some
 from nnunet_dro.nnunet.folders import (
     DATASET_JSON,
     dataset_folder,
@@ -12,6 +14,9 @@ from nnunet_dro.nnunet.folders import (
     folder_of,
     read_dataset_json,
 )
+
+#: The folder of a preprocessed dataset with copies of labelsTr.
+COPIES = "gt_segmentations"
 
 
 def find_raw_dataset(name: str) -> Path:
@@ -48,6 +53,40 @@ def case_table_of(folder: Path) -> Path | None:
         far.append(dataset_folder("nnUNet_preprocessed", name))
         far.append(dataset_folder("nnUNet_raw", name))
     return find_case_table(*near, *far)
+
+
+def original_reference(copy: Path) -> Path | None:
+    """The file in labelsTr that one in gt_segmentations is a copy of; None for any other file."""
+    folder = copy.absolute().parent
+    if folder.name != COPIES:
+        return None
+    raw_dataset = dataset_folder("nnUNet_raw", folder.parent.name)
+    if raw_dataset is None:
+        return None
+    return raw_dataset / "labelsTr" / copy.name
+
+
+def notes_on_copies(references: Mapping[str, Path]) -> list[str]:
+    """A sentence on the references that nnU-Net has not copied again since labelsTr changed.
+
+    nnU-Net trains on labelsTr as it was preprocessed last, but replaces a copy only by a file of a
+    later date.
+
+    Args:
+        references: Case to the file of its reference.
+    """
+    changed = []
+    for case, copy in references.items():
+        original = original_reference(copy)
+        if original and original.is_file() and not filecmp.cmp(copy, original, shallow=False):
+            changed.append(case)
+    if not changed:
+        return []
+    return [
+        f"In labelsTr these cases have other files than their copies in {COPIES}, which were "
+        f"read: {name_some(changed, at_most=20)}. nnU-Net keeps a copy where the original has an "
+        "earlier date. Name labelsTr as the folder of references to score by it."
+    ]
 
 
 def training_cases(raw_dataset: Path) -> list[str]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nnunet_dro.naming import name_some, nearest_names
 from nnunet_dro.nnunet.folders import dataset_folder, find_dataset, folder_of, plans_option
+from nnunet_dro.nnunet.raw_dataset import COPIES
 
 
 def trained_model(dataset: str, trainer: str, plans: str, configuration: str | None) -> Path:
@@ -50,7 +51,7 @@ def references_of(dataset: str) -> Path:
     Raises:
         FileNotFoundError: If neither exists.
     """
-    inner = {"nnUNet_preprocessed": "gt_segmentations", "nnUNet_raw": "labelsTr"}
+    inner = {"nnUNet_preprocessed": COPIES, "nnUNet_raw": "labelsTr"}
     places = []
     for variable, name in inner.items():
         folder = dataset_folder(variable, dataset)
@@ -64,6 +65,6 @@ def references_of(dataset: str) -> Path:
     if places:
         got = f"no such folder: {name_some([str(place) for place in places])}"
     raise FileNotFoundError(
-        f"`reference` must be gt_segmentations of {dataset} in nnUNet_preprocessed or labelsTr in "
+        f"`reference` must be {COPIES} of {dataset} in nnUNet_preprocessed or labelsTr in "
         f"nnUNet_raw, got {got}. Set the variables as for nnU-Net, or give folders."
     )

@@ -22,7 +22,7 @@ from nnunet_dro.nnunet.folders import (
     plans_option,
     read_dataset_json,
 )
-from nnunet_dro.nnunet.raw_dataset import case_names
+from nnunet_dro.nnunet.raw_dataset import COPIES, case_names
 from nnunet_dro.nnunet.splits_file import held_out_cases, read_fold
 
 
@@ -40,7 +40,7 @@ class Target:
     @property
     def references(self) -> Path:
         """Folder of the reference label maps, which nnU-Net's own validation reads."""
-        return self.preprocessed / "gt_segmentations"
+        return self.preprocessed / COPIES
 
     @property
     def dataset_json(self) -> Path:

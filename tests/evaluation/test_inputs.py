@@ -3,6 +3,7 @@ nnU-Net."""
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -629,6 +630,26 @@ def test_trained_model_is_found_by_the_names_that_nnunet_takes(
     # Of chosen folds, those of the others are not expected.
     expected = [] if {"-f", "--folds"} & set(options) else ["case_02"]
     assert summary["inputs"]["references_without_prediction"] == expected
+
+
+def test_references_that_nnunet_has_not_copied_again_are_named(trained):
+    copies = trained / "preprocessed" / "Dataset007_Tiny" / "gt_segmentations"
+    originals = trained / "raw" / "Dataset007_Tiny" / "labelsTr"
+    shutil.copytree(copies, originals)
+    done(run("evaluate", *_OF_MODEL, "-o", trained / "same", "--bootstrap", 0))
+
+    # The second is not evaluated.
+    for case in ("case_01", "case_02"):
+        made.write_map(originals / f"{case}.nii.gz", made.bars(4, 1))
+    done(run("evaluate", *_OF_MODEL, "-o", trained / "out", "--bootstrap", 0))
+
+    before = made.summary_of(trained / "same")["notes"]
+    new = [note for note in made.summary_of(trained / "out")["notes"] if note not in before]
+    assert new == [
+        "In labelsTr these cases have other files than their copies in gt_segmentations, which were "
+        "read: case_01. nnU-Net keeps a copy where the original has an earlier date. Name labelsTr "
+        "as the folder of references to score by it."
+    ]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from nnunet_dro.evaluation.scoring.label_maps import Labels, case_named, list_la
 from nnunet_dro.evaluation.scoring.score_files import PairOfFiles
 from nnunet_dro.naming import name_some, spelt_like
 from nnunet_dro.nnunet.folders import FOLD_NAME
+from nnunet_dro.nnunet.raw_dataset import notes_on_copies
 from nnunet_dro.nnunet.splits_file import (
     notes_on_training_cases,
     only_training_cases,
@@ -98,6 +99,7 @@ def find_inputs(
     if missing is MissingRule.ERROR:
         pairs = [pair for pair in pairs if pair.prediction]
         not_evaluated = () if is_part else tuple(lacking)
+    notes += notes_on_copies({pair.case: pair.reference for pair in pairs})
     return Inputs(method_of(prediction), tuple(pairs), tuple(notes), lacking=not_evaluated)
 
 

@@ -9,12 +9,9 @@ import numpy.typing as npt
 
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.files.json_file import read_json
-from nnunet_dro.nnunet.folders import dataset_folder
+from nnunet_dro.nnunet.raw_dataset import original_reference
 
 TIFF_ENDINGS = (".tif", ".tiff")
-
-#: The folder of nnU-Net with copies of the references, but without the files beside them.
-_COPIES = "gt_segmentations"
 
 
 def read_tiff(path: Path, *, is_volume: bool = False) -> npt.NDArray[Any]:
@@ -73,8 +70,9 @@ def file_beside(path: Path) -> Path | None:
 
     Beside nnU-Net's copies of the references there is none: it is beside the originals.
     """
-    places = filter(None, (path.with_suffix(".json"), _beside_original(path)))
-    return next(filter(Path.is_file, places), None)
+    places = [path, original_reference(path) or path]
+    files = [place.with_suffix(".json") for place in places]
+    return next(filter(Path.is_file, files), None)
 
 
 def affine_beside(path: Path) -> FloatArray | None:
@@ -95,14 +93,3 @@ def affine_beside(path: Path) -> FloatArray | None:
             f"`spacing` must be three lengths, got others in {str(beside)!r}. Correct it."
         ) from error
     return np.diag([x, y, z, 1.0])
-
-
-def _beside_original(path: Path) -> Path | None:
-    """The file beside the reference in labelsTr that a file in gt_segmentations is a copy of."""
-    folder = path.absolute().parent
-    if folder.name != _COPIES:
-        return None
-    raw_dataset = dataset_folder("nnUNet_raw", folder.parent.name)
-    if raw_dataset is None:
-        return None
-    return raw_dataset / "labelsTr" / f"{path.stem}.json"
