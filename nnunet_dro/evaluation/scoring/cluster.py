@@ -98,7 +98,8 @@ def _client(client_type: Any, address: str) -> Any:
             set_as_default=False,
             name="nnunet-dro",
         )
-    except (OSError, TimeoutError, ValueError, TypeError) as error:
+    # On a busy machine, dask's own assertions can fail while it waits.
+    except (OSError, TimeoutError, ValueError, TypeError, AssertionError) as error:
         raise InputError(
             "workers",
             must="be the address of a dask scheduler",
