@@ -22,7 +22,7 @@ test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 test-fast: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not long" -n 2 --dist loadfile --no-loadscope-reorder
 
 # The fast tests with every version of Python and of the main packages that is there; noxfile.py names them.
 test-versions: install

@@ -30,6 +30,90 @@ settings.register_profile(
 )
 settings.load_profile("busy")
 
+#: Files below this folder that take seconds, also without their slow tests. What holds the form of
+#: code and pages is not among them.
+LONG_FILES = [
+    "demo/test_run.py",
+    "evaluation/comparing/test_trainings.py",
+    "evaluation/evaluating/test_result_files.py",
+    "evaluation/judging/test_planning.py",
+    "evaluation/report/test_browser.py",
+    "evaluation/report/test_html.py",
+    "evaluation/scoring/test_dicom.py",
+    "evaluation/scoring/test_nnunet_readers.py",
+    "evaluation/scoring/test_surfaces.py",
+    "evaluation/statistics/test_equity.py",
+    "evaluation/test_commands.py",
+    "evaluation/test_comparison_requirements.py",
+    "evaluation/test_inputs.py",
+    "evaluation/test_lesion_commands.py",
+    "evaluation/test_workers.py",
+    "evidence/test_quality_page.py",
+    "evidence/test_verify.py",
+    "experiments/convergence/test_convergence.py",
+    "experiments/convergence/test_spoilt_nuclei.py",
+    "experiments/datasets/test_nuclei.py",
+    "experiments/digits/test_training.py",
+    "experiments/imbalanced_pair/test_imbalanced_pair.py",
+    "experiments/nuclei/test_unseen.py",
+    "experiments/record/test_runs.py",
+    "experiments/reweighting_limits/test_descent.py",
+    "experiments/reweighting_limits/test_networks.py",
+    "experiments/reweighting_limits/test_reweighting_limits.py",
+    "experiments/test_added_seeds.py",
+    "experiments/test_experiments.py",
+    "experiments/test_gpu.py",
+    "exploration/test_command.py",
+    "exploration/test_exploration.py",
+    "fuzzing/test_commands.py",
+    "inspection/doctor/test_rare_images.py",
+    "inspection/suspects/test_command.py",
+    "inspection/suspects/test_page.py",
+    "inspection/suspects/test_pictures.py",
+    "losses/test_voxel_loss.py",
+    "losses/test_weighted_batch_dice.py",
+    "model_folders/test_finetune.py",
+    "nnunet/test_command.py",
+    "ranking/test_command.py",
+    "ranking/test_page.py",
+    "sampling/test_group_rules.py",
+    "sampling/test_hardness.py",
+    "sampling/test_probabilities.py",
+    "sampling/test_systematic.py",
+    "sampling/test_workers.py",
+    "test_site.py",
+    "test_walkthroughs.py",
+    "trainers/data/test_case_groups.py",
+    "trainers/data/test_dataloading.py",
+    "trainers/data/test_image_rarity.py",
+    "trainers/data/test_subvolumes.py",
+    "trainers/data/test_voxel_shares.py",
+    "trainers/gils/test_gils.py",
+    "trainers/gils/test_perturbation.py",
+    "trainers/gils/test_perturbation_memory.py",
+    "trainers/l2rw/test_l2rw.py",
+    "trainers/log/test_epoch_log.py",
+    "trainers/log/test_hardness_log.py",
+    "trainers/test_beta_zero.py",
+    "trainers/test_checkpoint.py",
+    "trainers/test_ddp.py",
+    "trainers/test_discovery.py",
+    "trainers/test_every_trainer.py",
+    "trainers/test_group_dro.py",
+    "trainers/test_hardness_weighted.py",
+    "trainers/test_kept_trainings.py",
+    "trainers/test_on_a_gpu.py",
+    "trainers/test_other_networks.py",
+    "trainers/test_recompilation.py",
+    "tuning/test_command.py",
+    "tuning/test_repeats.py",
+    "tuning/test_report.py",
+    "tuning/test_search.py",
+    "tuning/test_study.py",
+    "viewer/test_browser.py",
+    "viewer/test_page.py",
+]
+
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_ROOT, ignore_errors=True)
@@ -47,11 +131,17 @@ def pytest_collection() -> Generator[None, object, object]:
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: at the end of a run in two processes, none waits for
     minutes for the other."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+    long = {Path(__file__).parent / name for name in LONG_FILES}
+    for item in items:
+        if item.path in long:
+            item.add_marker("long")
 
 
 @pytest.fixture(scope="session")
