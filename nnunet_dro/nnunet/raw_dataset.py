@@ -1,6 +1,7 @@
 """A raw dataset of nnU-Net: its folder, its cases and its case table."""
 
 import filecmp
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +79,11 @@ def notes_on_copies(references: Mapping[str, Path]) -> list[str]:
     changed = []
     for case, copy in references.items():
         original = original_reference(copy)
-        if original and original.is_file() and not filecmp.cmp(copy, original, shallow=False):
+        if (
+            original
+            and os.access(original, os.R_OK)
+            and not filecmp.cmp(copy, original, shallow=False)
+        ):
             changed.append(case)
     if not changed:
         return []
