@@ -195,6 +195,21 @@ def test_cldice_of_one_slice_is_that_of_the_plane(axis):
     assert scores(reference, prediction)[0] == cldice
 
 
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_a_vessel_of_any_width_is_missed_beside_another(width):
+    """Of straight vessels of an even width, thinning leaves nothing."""
+    found = np.zeros((24, 20, 8), bool)
+    found[2:22, 4:7, 4:7] = True
+    both = found.copy()
+    both[2:22, 12 : 12 + width, 3 : 3 + width] = True
+
+    missed = centreline_dice(both, found)
+
+    assert missed < 0.8
+    assert centreline_dice(found, both) == missed
+    assert centreline_dice(both, both) == 1
+
+
 def test_a_mask_that_thinning_erases_is_its_own_centreline():
     cube = np.zeros((6, 6, 6), bool)
     cube[2:4, 2:4, 2:4] = True
