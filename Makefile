@@ -24,7 +24,7 @@ test: install
 test-fast: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not long" -n 2 --dist loadfile --no-loadscope-reorder
 
-# The fast tests with every version of Python and of the main packages that is there; noxfile.py names them.
+# The tests that are not slow, with every version of Python and of the main packages that is there; noxfile.py names them.
 test-versions: install
 	$(BIN)/nox
 

@@ -1,4 +1,4 @@
-"""The fast tests with other versions of Python and of the main packages, and releases.
+"""What is not slow with other versions of Python and of the main packages, and releases.
 
     nox                      every session of the tests; a Python that is not installed is skipped
     nox -s newest-3.13 -s "older(nnunetv2-2.6)"
@@ -26,14 +26,14 @@ OLDER = {
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def newest(session: nox.Session) -> None:
-    """Run the fast tests with the newest of everything that there is for a version of Python."""
+    """Run what is not slow with the newest of everything that there is for a version of Python."""
     _fast_tests(session)
 
 
 @nox.session(python="3.12")
 @nox.parametrize("package", list(OLDER), ids=list(OLDER))
 def older(session: nox.Session, package: str) -> None:
-    """Run the fast tests with an older version of one package."""
+    """Run what is not slow with an older version of one package."""
     _fast_tests(session, *OLDER[package])
 
 

@@ -45,16 +45,23 @@ def centreline_dice(
 def centreline(mask: BoolArray) -> BoolArray:
     """The voxels that thinning leaves of a mask, by Zhang 1984 in 2-D and Lee 1994 in 3-D.
 
-    Thinning may leave nothing of a part, as of a straight vessel of an even width. Such a part is
-    its own centreline, so that it counts whether it is found.
+    Thinning may leave nothing of a part, as of a straight vessel of an even width. The centreline
+    of such a part is what erosion leaves last of it, so that it counts whether it is found.
     """
+    from scipy import ndimage
     from skimage.measure import label
     from skimage.morphology import skeletonize
 
-    thinned = skeletonize(mask).astype(np.bool_)  # type: ignore[no-untyped-call]
+    line: BoolArray = skeletonize(mask).astype(np.bool_)  # type: ignore[no-untyped-call]
     parts = label(mask)  # type: ignore[no-untyped-call]
-    is_erased = ~np.isin(parts, parts[thinned])
-    return np.asarray(thinned | (mask & is_erased))
+    neighbours = np.ones((3,) * mask.ndim)
+
+    remaining = mask & ~np.isin(parts, parts[line])
+    while remaining.any():
+        eroded = ndimage.binary_erosion(remaining, neighbours)
+        line |= remaining & ~np.isin(parts, parts[eroded])
+        remaining = eroded
+    return line
 
 
 def _share_inside(line: BoolArray, mask: BoolArray) -> float:

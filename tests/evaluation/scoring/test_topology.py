@@ -210,6 +210,16 @@ def test_a_vessel_of_any_width_is_missed_beside_another(width):
     assert centreline_dice(both, both) == 1
 
 
+def test_what_thinning_erases_weighs_no_more_than_two_voxels_a_side():
+    wide = np.zeros((24, 12, 12), bool)
+    wide[2:22, 3:9, 3:9] = True
+
+    expected = np.zeros_like(wide)
+    expected[4:20, 5:7, 5:7] = True
+
+    np.testing.assert_array_equal(centreline(wide), expected)
+
+
 def test_a_mask_that_thinning_erases_is_its_own_centreline():
     cube = np.zeros((6, 6, 6), bool)
     cube[2:4, 2:4, 2:4] = True
