@@ -76,9 +76,10 @@ class Bound:
 
         # 0.7% of a fraction, where 70% may be meant.
         if not is_difference and self.unit and end == "low" and 0 < self.value < 0.01:
+            number = float(self.number)
             raise refused(
                 must=f"ask for 1{self.unit} or more where it has a unit",
-                cure=f"Write {100 * float(self.number):g}{self.unit} or {float(self.number):g}.",
+                cure=f"Write {100 * number:g}{self.unit} or {number:g}.",
             )
 
         # -0.5 may be meant in points, and so may -0.09.
@@ -99,7 +100,9 @@ class Bound:
     def _spelled(self, is_difference: bool, *, is_bounded: bool) -> str:
         """The ways to write what may have been meant."""
         if self.unit or abs(self.value) > 100 or (self.value < 0 and not is_difference):
-            return f"Write, for example, {'-0.5pt' if is_difference else '70% or 0.70'}."
+            if is_difference:
+                return "Write, for example, -0.5pt."
+            return "Write, for example, 70% or 0.70."
 
         hundredfold = f"{100 * self.value:g}"
         if not is_difference and is_bounded:
