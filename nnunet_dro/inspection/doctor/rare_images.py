@@ -122,7 +122,7 @@ def find_rare_images(
 
 
 def rare_images_lines(images: RareImages) -> RenderableType:
-    """The cases whose images look rarest, and what to do, for rich's console.
+    """The cases of `RareImages.rarest`, and what to do, for rich's console.
 
     Names from files are shown as they are.
     """
@@ -134,7 +134,7 @@ def rare_images_lines(images: RareImages) -> RenderableType:
         (Column("Kinds"), lambda row: ", ".join(str(row[column]) for column in KINDS)),
         *((Column(name, "text", spare="column"), itemgetter(name)) for name in entries),
     ]
-    title = f"The {len(rarest)} rarest of {count(len(images.table), 'image')}"
+    title = f"{len(rarest)} of {count(len(images.table), 'image')}, rare kinds first"
     table = Table.of(title, columns, rarest.to_dict("records"))
 
     return printed(
@@ -210,7 +210,7 @@ def _preprocessed_cases(target: Target) -> Any:
 
 
 def _draw(images: RareImages, preprocessed: Any) -> "Figure":
-    """The rarest images in the upper row, and ordinary ones in the lower."""
+    """The images of `RareImages.rarest` in the upper row, and ordinary ones in the lower."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * N_SHOWN, 5), layout="constrained")
@@ -225,8 +225,8 @@ def _draw(images: RareImages, preprocessed: Any) -> "Figure":
             axes.set_title(f"{name}\n{rarity:.2g}", fontsize=8)
 
     figure.suptitle(
-        f"{plain(images.target.dataset)}, {plain(images.target.configuration)}: the images that "
-        "look rarest, and below them ordinary ones (number: rarity, 1 on average)",
+        f"{plain(images.target.dataset)}, {plain(images.target.configuration)}: images of rare "
+        "kinds, then those that look rarest; below, ordinary ones (number: rarity, 1 on average)",
         fontsize=10,
     )
     return figure
