@@ -22,7 +22,7 @@ from nnunet_dro.trainers.hardness_weighted import HardnessWeighted
 from nnunet_dro.trainers.registry import check_trained, parse_trainer_name
 
 #: First learning rate and number of epochs, where neither the trainer's name nor the user gives
-#: them. How the learning rate was chosen stands in docs/finetuning.md.
+#: them.
 LEARNING_RATE = 0.01
 EPOCHS = 100
 

@@ -32,7 +32,8 @@ class LockedComparison:
     margin: Annotated[
         float | None,
         Flag(
-            "How much worse the mean may be, in percentage points (distances: mm), to be not worse."
+            "How much worse the mean may be, in percentage points, to be not worse (distances: in "
+            "mm, and only with --margin-bound typical or t)."
         ),
     ] = None
     margin_bound: Annotated[
