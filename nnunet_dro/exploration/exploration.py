@@ -40,7 +40,7 @@ DEFINITIONS = {
     ),
     "missed": (
         "a label that was missed or invented and has no value has the worst rank; in means 0, or "
-        "the largest distance of any case for the label"
+        "the largest distance or error, without its sign, of any case for the label"
     ),
     "power": (
         "of random groups of whole patients as large as the median stratum, how many are "

@@ -248,7 +248,7 @@ class LabelScores:
     values: FloatArray  # the metric; NaN where undefined
     failed: BoolArray  # whether it is undefined because the label was missed or invented
     goodness: FloatArray  # larger is better: -inf where failed, NaN where the case does not count
-    filled: FloatArray  # the metric; where failed 0, or the largest distance of the label
+    filled: FloatArray  # the metric; where failed 0, or the label's largest distance or error
 
 
 def label_scores(

@@ -13,7 +13,7 @@ from benchmarks.explore_null import Setting, measure, read
 from nnunet_dro.evaluation.scoring.metrics import METRICS
 from nnunet_dro.exploration.candidates import halve, power_of
 from nnunet_dro.exploration.exploration import explore_evaluation
-from nnunet_dro.exploration.inputs import LabelScores
+from nnunet_dro.exploration.inputs import LabelScores, label_scores
 from nnunet_dro.exploration.search import CodedAttribute, Limits, Search
 from nnunet_dro.exploration.tables import exploration_findings
 from tests.exploration.made import made
@@ -116,6 +116,19 @@ def test_missed_cases_do_not_make_a_combination_look_better():
         "30 scores without a value, of a label that was missed" in note
         for note in exploration.notes
     )
+
+
+def test_an_invented_label_counts_as_the_signed_error_farthest_from_0():
+    errors = np.linspace(-0.9, -0.1, 40)
+    errors[:3] = np.nan
+    largest = np.nanmax(np.abs(errors))
+    evaluation = evaluation_of("dro", {"relative_volume_error": {"liver": errors}}, absent=range(3))
+
+    cases = sorted(evaluation.scores["case"])
+    ((scores,), _) = label_scores(evaluation, cases, "relative_volume_error", ["liver"])
+
+    assert scores.failed.tolist() == [True] * 3 + [False] * 37
+    np.testing.assert_array_equal(scores.filled[:3], largest)
 
 
 def test_labels_that_neither_has_do_not_count():

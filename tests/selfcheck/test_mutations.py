@@ -588,8 +588,8 @@ MUTATIONS = {
         Mutation(
             "the largest distance",
             "comparing.one_sided:worst_values",
-            "defined.max(axis=0, initial=-np.inf)",
-            "defined.min(axis=0, initial=np.inf)",
+            "np.fmax.reduce(np.abs(every)",
+            "np.fmin.reduce(np.abs(every)",
             "mean_difference of hd95, 1 cases",
         ),
     ],

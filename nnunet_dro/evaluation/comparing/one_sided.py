@@ -74,16 +74,14 @@ def completed(
 
 
 def worst_values(methods: Mapping[str, MethodValues], metric: Metric) -> FloatArray:
-    """The worst value of each label, shape (n_labels,): 0, or the largest distance.
+    """The worst value of each label, shape (n_labels,): 0, or the largest distance or error.
 
-    NaN without any distance.
+    Of signed errors it is the one that is farthest from 0, without its sign. NaN without any value.
     """
     every = np.concatenate([method.values for method in methods.values()])
     if metric.more_is_better:
         return np.zeros(every.shape[1])
-    defined = np.where(np.isnan(every), -np.inf, every)
-    worst = defined.max(axis=0, initial=-np.inf)
-    return np.where(np.isinf(worst), np.nan, worst)
+    return np.asarray(np.fmax.reduce(np.abs(every), axis=0, initial=np.nan))
 
 
 @dataclass(frozen=True)
