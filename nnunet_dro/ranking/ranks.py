@@ -135,20 +135,28 @@ def _medians(values: FloatArray, counts: Int64Array | None) -> FloatArray:
 def _middle_places(
     order: Int64Array, is_value: BoolArray, counts: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """The places of the two middle ones of the drawn values of each row, in their order.
+    """The places of the two middle ones of the values that are drawn of each row.
 
-    They are the same for an odd number, and n_units where no value is drawn. From the order of the
-    units in each row, and whether each unit has a value, both (n_rows, n_units); the places are of
-    shape (n_rows, n_resamples). Up to 65,535 units.
+    Args:
+        order: The units of each row in the ascending order of their values, (n_rows, n_units).
+        is_value: Whether each unit of each row has a value, (n_rows, n_units).
+        counts: How often each unit is drawn in each resample, (n_resamples, n_units).
+
+    Returns:
+        The places of the lower and of the upper one in ``order``, both (n_rows, n_resamples). They
+        are the same for an odd number of values, and n_units where no value is drawn.
     """
-    n = (is_value.astype(np.float64) @ counts.T.astype(np.float64)).astype(np.uint16)
+    n_units = order.shape[1]
+    n_drawn = is_value.astype(np.float64) @ counts.T.astype(np.float64)
+    # Numbers and places take as few bytes as hold them all: then they stay in the cache.
+    kind = np.min_scalar_type(int(n_drawn.max(initial=n_units)) + 1)
+    n = n_drawn.astype(kind)
     n_below_lower = (n + 1) // 2
     n_below_upper = n // 2 + 1
-    # The last unit is drawn nowhere: it stands for those without a value.
-    n_units = order.shape[1]
+
+    # A unit more, which is drawn nowhere, stands for those without a value.
     units = np.where(np.take_along_axis(is_value, order, axis=1), order, n_units)
-    nowhere = np.zeros((1, len(counts)), dtype=np.uint16)
-    drawn = np.concatenate([counts.T.astype(np.uint16, order="C"), nowhere])
+    drawn = np.pad(counts.T.astype(kind, order="C"), ((0, 1), (0, 0)))
 
     lower = np.zeros_like(n)
     upper = np.zeros_like(n)

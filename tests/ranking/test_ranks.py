@@ -250,6 +250,16 @@ def test_samples_draw_as_many_units_and_patients_whole():
     np.testing.assert_allclose(found.shares.sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("n_units", [254, 255, 256, 66_000])
+def test_medians_of_samples_are_right_for_any_number_of_units(n_units):
+    values = np.random.default_rng(0).random((1, n_units))
+    each_once = np.ones((1, n_units), dtype=np.int64)
+
+    (found,) = task_scores(contest_of(values), MEDIAN, each_once)
+
+    np.testing.assert_allclose(found, [[np.median(values)]])
+
+
 def test_shares_are_the_exact_chances_of_two_cases():
     # Samples: both cases (half of them), the first one twice, the second one twice (a quarter
     # each).
