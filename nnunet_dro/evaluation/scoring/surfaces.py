@@ -281,8 +281,7 @@ class SurfaceDistances:
 
     def hd(self) -> float:
         """The largest distance, mm."""
-        largest = [directed.smallest(directed.n - 1) for directed in self._both_ways]
-        return max(largest)
+        return max(directed.smallest(directed.n - 1) for directed in self._both_ways)
 
     def assd(self) -> float:
         """The mean distance, both directions together, mm."""

@@ -19,13 +19,12 @@ from nnunet_dro.arrays import FloatArray
 
 
 def _power_sums(deviations: FloatArray) -> FloatArray:
-    """Sums of the powers 1 to 4, shape (4, n_samples)."""
+    """Sums of the powers 2 to 4 of deviations (n_samples, n), shape (3, n_samples)."""
     squares = deviations * deviations
-    first = deviations.sum(axis=1)
     second = np.einsum("ij,ij->i", deviations, deviations)
     third = np.einsum("ij,ij->i", squares, deviations)
     fourth = np.einsum("ij,ij->i", squares, squares)
-    return np.stack([first, second, third, fourth])
+    return np.stack([second, third, fourth])
 
 
 def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
@@ -38,8 +37,8 @@ def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
     """
     n = samples.shape[1]
     mean = samples.mean(axis=1)
-    _, variance, third, fourth = _power_sums(samples - mean[:, None]) / n
-    # Equal values differ by rounding.
+    variance, third, fourth = _power_sums(samples - mean[:, None]) / n
+    # Rounding may leave a variance above 0 of values that are all equal.
     spread = np.ptp(samples, axis=1) > 0
     skewness = np.divide(
         third,

@@ -145,5 +145,4 @@ def _gap_bounds(
     gap = bounds[worst] - bounds[best][::-1]
     if metric.more_is_better:
         gap = bounds[best] - bounds[worst][::-1]
-    low, high = gap
-    return low, high
+    return gap[0], gap[1]

@@ -31,8 +31,7 @@ def ranked(part: Part, table: pd.DataFrame) -> tuple[list[int], list[str]]:
         starts, names = _quantiles(part, entries, values)
     else:
         starts = [float(edge) for edge in part.edges[:-1]]
-        pairs = itertools.pairwise(part.edges)
-        names = [f"{low} to {high}" for low, high in pairs]
+        names = [f"{low} to {high}" for low, high in itertools.pairwise(part.edges)]
 
     # A stratum holds the value at its start, and the last one also the value at its end.
     ranks = []

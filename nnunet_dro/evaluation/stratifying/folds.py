@@ -29,9 +29,8 @@ def centres_apart(
 
     n_centres = len(centre_of_case.cat.categories)
     if n_centres < 2:
-        column = str(centre_of_case.name)
         raise InputError(
-            column,
+            str(centre_of_case.name),
             must="have two entries or more to leave one out",
             got=f"{centre_of_case.iloc[0]!r} only",
             kind="column",
