@@ -9,6 +9,7 @@ import pandas as pd
 
 from nnunet_dro.evaluation.statistics.betting_bounds import bounded_share
 from nnunet_dro.evaluation.statistics.intervals import TAIL
+from nnunet_dro.evaluation.statistics.patients import patient_numbers
 from nnunet_dro.evaluation.stratifying.stratify import divide
 
 #: The columns of lesion_sizes.csv: names, then numbers.
@@ -44,12 +45,9 @@ def lesion_sizes(
     """
     sized = _with_decades(lesions[lesions["counted"].astype(bool)])
     cases = sorted(sized["case"].unique().tolist())
-    patients = pd.Series(cases, index=cases)
-    if patient_of_case is not None:
-        patients = patient_of_case.reindex(cases)
-    patient_number = pd.Series(pd.factorize(patients)[0], index=cases)
+    number_of_case = pd.Series(patient_numbers(patient_of_case, cases), index=cases)
     sized = sized.assign(
-        patient=sized["case"].map(patient_number),
+        patient=sized["case"].map(number_of_case),
         label=pd.Categorical(sized["label"], categories=lesions["label"].unique()),
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from nnunet_dro.arrays import FloatArray, IndexArray
+from nnunet_dro.bad_input import InputError
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.naming import count, name_some
@@ -66,6 +67,27 @@ def patient_values(
             scores[place][present] = defined[worst_first[first]]
 
     return scores
+
+
+def patient_numbers(patient_of_case: "pd.Series[str] | None", cases: Sequence[str]) -> IndexArray:
+    """The number of each case's patient, from 0 on, shape (n_cases,).
+
+    None takes every case for another patient's.
+
+    Raises:
+        InputError: If a case has no patient.
+    """
+    if patient_of_case is None:
+        return np.arange(len(cases), dtype=np.intp)
+    patients = patient_of_case.reindex(pd.Index(cases))
+    if patients.isna().any():
+        raise InputError(
+            "patient_of_case",
+            must="name the patient of every case",
+            got=f"none for {name_some(patients.index[patients.isna()].unique().tolist())}",
+            cure="Add the cases; those of one patient have the same name there.",
+        )
+    return pd.factorize(patients)[0]
 
 
 def worst_metric(name: str, score: PatientScore) -> Metric | None:

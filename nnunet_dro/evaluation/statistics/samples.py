@@ -10,7 +10,11 @@ from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.choices import PatientScore
 from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows
 from nnunet_dro.evaluation.scoring.instances import labels_with_lesions, lesion_metrics
-from nnunet_dro.evaluation.statistics.patients import patient_values, worst_metric
+from nnunet_dro.evaluation.statistics.patients import (
+    patient_numbers,
+    patient_values,
+    worst_metric,
+)
 from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
 
 
@@ -35,7 +39,7 @@ def samples_of(
     """The samples of the table, in its order; see `summarise`."""
     patient_of_row = None
     if patient_of_case is not None:
-        patient_of_row = pd.factorize(patient_of_case.reindex(pd.Index(scores["case"])))[0]
+        patient_of_row = patient_numbers(patient_of_case, scores["case"].tolist())
     cases: list[str] = scores["case"].unique().tolist()
     if not strata:
         strata = {ALL: pd.Series(ALL, index=cases)}

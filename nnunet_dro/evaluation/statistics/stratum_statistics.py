@@ -126,7 +126,7 @@ def summarise(
 
     Raises:
         ValueError: If a metric is not in ``scores``, a value is infinite, a case has two rows of a
-            label, or a case has no stratum.
+            label, or a case has no stratum or, where patients are given, no patient.
 
     Example:
         >>> scores = pd.DataFrame(

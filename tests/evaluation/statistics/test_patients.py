@@ -51,6 +51,13 @@ def test_patient_values_are_means_of_the_cases_that_have_a_value():
     assert patient_values(values[:2], np.array([1, 0])).tolist() == [3, 1]
 
 
+def test_a_case_without_a_patient_is_refused():
+    scores = pd.DataFrame({"case": ["a", "b", "c"], "label": "liver", "dice": [0.1, 0.5, 0.9]})
+
+    with pytest.raises(ValueError, match=r"name the patient of every case, got none for b, c\. "):
+        summarise(scores, patient_of_case=pd.Series({"a": "p1"}))
+
+
 def test_one_case_per_patient_is_as_without_patients():
     values = np.random.default_rng(0).random(60)
     alone = described(values, None)
