@@ -81,15 +81,24 @@ def mean_by_skewed_t(samples: FloatArray, *, tail: float) -> FloatArray:
 
 
 def _skewed_t(skewness: FloatArray, kurtosis: FloatArray, n: int, p: float) -> FloatArray:
-    """The quantile of Student's t of n values with these moments, to the order 1 / n."""
+    """The quantile of Student's t of n values with these moments, to the order 1 / n.
+
+    With the skewness g, the kurtosis k above that of the normal distribution, and its quantile z,
+
+        q1 = g (2 z^2 + 1) / 6
+        q2 = z (k (z^2 - 3) / 12 - g^2 (z^4 + 2 z^2 - 3) / 18 - (z^2 + 3) / 4)
+        t  = z - q1 / sqrt(n) + (q1 (2 g z / 3) - z q1^2 / 2 - q2) / n.
+
+    The moments and the quantiles are of shape (n_samples,).
+    """
     z = NormalDist().inv_cdf(p)
-    first = skewness * (2 * z**2 + 1) / 6
+    q1 = skewness * (2 * z**2 + 1) / 6
     by_kurtosis = kurtosis * (z**2 - 3) / 12
     by_skewness = skewness**2 * (z**4 + 2 * z**2 - 3) / 18
-    second = z * (by_kurtosis - by_skewness - (z**2 + 3) / 4)
+    q2 = z * (by_kurtosis - by_skewness - (z**2 + 3) / 4)
 
-    correction = first * skewness * 2 * z / 3 - z * first**2 / 2 - second
-    return z - first / np.sqrt(n) + correction / n
+    correction = q1 * skewness * 2 * z / 3 - z * q1**2 / 2 - q2
+    return z - q1 / np.sqrt(n) + correction / n
 
 
 def mean_by_students_t(samples: FloatArray, *, tail: float) -> FloatArray:
