@@ -48,7 +48,8 @@ def without_rounding_errors(values: FloatArray, sizes: FloatArray) -> FloatArray
 def wilcoxon_p(differences: FloatArray) -> float:
     """Two-sided p value of the Wilcoxon signed-rank test; zero differences are left out.
 
-    Exact for small samples; 1 if all differences are zero, NaN without any difference.
+    Of differences of shape (n,) without NaN; infinite ones have the largest ranks. Exact for small
+    samples; 1 if all differences are zero, NaN without any difference.
 
     Source: Wilcoxon 1945, Individual comparisons by ranking methods.
     """
@@ -129,7 +130,7 @@ def mcnemar_p(n_new: int, n_recovered: int) -> float:
 def typical_value(
     differences: FloatArray, *, with_interval: bool = True
 ) -> tuple[float, float, float]:
-    """The Hodges-Lehmann estimate of paired differences, and its exact 95 % interval.
+    """The Hodges-Lehmann estimate of paired differences (n,), and its exact 95 % interval.
 
     The estimate is the median of the means of any two of them (each with itself, too): the value
     that the signed-rank test would leave as it is. The interval has the values that the test would
@@ -172,8 +173,9 @@ def _signed_rank_place(n: int) -> int:
 
 
 def holm(p_values: FloatArray) -> FloatArray:
-    """P values adjusted for their number, by Holm's step-down method; NaN stands for no test.
+    """P values (n,) adjusted for their number, by Holm's step-down method.
 
+    NaN stands for no test, stays NaN, and does not count among the m tests.
     The i-th smallest of m becomes max over j <= i of min(1, (m - j + 1) p_j).
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
