@@ -116,8 +116,7 @@ def blob_plot(
     """How often each team has each rank: the area of a blob is the share of the bootstrap samples.
 
     ``shares`` are of shape (n_teams, n_ranks). A line spans the interval of each team's rank, with
-    a cross at the median, which stands between its ends. ``draws`` are what
-    the shares are of.
+    a cross at the median, which stands between its ends. ``draws`` are what the shares are of.
     """
     n = len(teams)
     step = 30.0 if n <= 20 else max(13.0, 600 / n)

@@ -129,8 +129,8 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
     )
 
 
-#: What a team has in each task, of shape (n_cases,). A value that lacks for an unknown reason
-#: counts as failed, too.
+#: What a team has in each task, of shape (n_cases,). A value that is missing for an unknown
+#: reason counts as failed, too.
 _Results = Mapping[Task, MethodValues]
 
 

@@ -138,11 +138,10 @@ class _Drawn:
     def positive_rank_sums(self) -> FloatArray:
         """The sums of the positive differences' ranks W+, shape (n_resamples, n_rows).
 
-        With C_k the number of drawn differences up to
-        the k-th smallest in size, w_k of them equal to it, and T(c) = 1 + ... + c = c (c + 1) / 2,
-        these w_k have the ranks C_(k-1) + 1 to C_k, together T(C_k) - T(C_(k-1)). The sum over the
-        positive ones is the sum of T(C_k) (s_k - s_(k+1)), where s_k is 1 for a positive difference
-        and otherwise 0.
+        With C_k the number of drawn differences up to the k-th smallest in size, w_k of them equal
+        to it, and T(c) = 1 + ... + c = c (c + 1) / 2, these w_k have the ranks C_(k-1) + 1 to C_k,
+        together T(C_k) - T(C_(k-1)). The sum over the positive ones is the sum of
+        T(C_k) (s_k - s_(k+1)), where s_k is 1 for a positive difference and otherwise 0.
 
         Ties have the mean of their ranks: the mean of W+ with the negative ones first and of W+
         with the positive ones first.

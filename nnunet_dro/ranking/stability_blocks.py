@@ -234,7 +234,7 @@ def _intervals(ranking: Ranking) -> dict[tuple[str, str, str], str]:
     # Where there is one metric, or one label, what it is ranked by stands for both.
     kind = "task"
     if rows[rows["kind"] == kind].empty:
-        kind = "metric" if len({task.label for task in ranking.tasks}) == 1 else "label"
+        kind = "metric" if len(ranking.labels) == 1 else "label"
 
     intervals = {}
     only = ranking.tasks[0]

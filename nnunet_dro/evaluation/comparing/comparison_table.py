@@ -169,7 +169,7 @@ def table_of_differences(compared: Compared, *, with_intervals: bool) -> pd.Data
     rows = []
     values = []
     for pair in _pairs(compared):
-        # Of the pairs themselves, which hold more, there is one at a time.
+        # Only the values of all pairs are in memory together: the pairs themselves hold more.
         values.append(pair.values)
         row: dict[str, Any] = {**pair.key, **_counts(pair)}
         if are_repeated:
@@ -277,7 +277,7 @@ def _ranked(pair: _Pair) -> FloatArray:
     if not (failed_before.any() or failed_after.any()):
         return differences
     decided = pair.of_patients(np.select([failed_before, failed_after], [gain, -gain], 0.0))
-    # Not so a patient of whom both methods failed a case, or whose other cases outweigh it.
+    # Not so of a patient of whom both methods failed a case (NaN), or whose other cases weigh more.
     is_decided = np.sign(decided) * differences >= 0
     return np.where(is_decided, differences + decided, differences)
 

@@ -137,7 +137,7 @@ def _add(alike: list[Lacking], lacking: Lacking) -> None:
 def _pairs_by_reason(
     compared: Mapping[str, MethodValues], filled: Mapping[str, FloatArray], ground: CommonGround
 ) -> dict[str, dict[str, list[str]]]:
-    """The reason why to each training that lacks a value that another has, in which pairs."""
+    """Reason to each training that lacks values which another one has, and the pairs of these."""
     any_value = ~np.isnan(list(filled.values())).all(axis=0)
     pairs: dict[str, dict[str, list[str]]] = {"failed": {}, "right": {}, "unknown": {}}
     for name, values in compared.items():

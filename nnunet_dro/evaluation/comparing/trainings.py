@@ -191,7 +191,7 @@ def _mean(values: FloatArray) -> FloatArray:
 def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArray:
     """An interval for other cases, widened by half the width of that for other trainings."""
     wider = estimate + np.array([-1.0, 1.0]) * np.hypot(ends - estimate, half)
-    # Nothing is rounded where nothing is added.
+    # Where nothing is added, the ends stay as they are, to the last digit.
     return np.where(half > 0, wider, ends)
 
 

@@ -90,9 +90,8 @@ class Scoring:
     ) -> dict[str, float]:
         """The metrics that follow from counts alone.
 
-        Distances are among them only where a map lacks the label.
-
-        Without a grid volumes and the diagonal are NaN.
+        Distances are among them only where a map lacks the label. Without a grid, volumes and the
+        diagonal of the image are NaN.
         """
         metrics = [name for name in self.metrics if not METRICS[name].on_lesions]
         n_both = n_reference + n_prediction

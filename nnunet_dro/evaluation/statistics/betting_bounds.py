@@ -36,7 +36,8 @@ SHARES = np.array([*[1 / 18] * 9, 1 / 2])
 #: The most steps of Newton's method; it takes three to thirteen.
 _MOST_STEPS = 100
 
-#: So many factors are multiplied before a logarithm is taken. A mean below 1e-38 would be too much.
+#: So many factors are multiplied before a logarithm is taken. Each is at most 1 / m, so that their
+#: product is a number for every mean m above 1e-38.
 _MULTIPLIED = 8
 
 #: A step of less than this, relative to the mean, is the last one.

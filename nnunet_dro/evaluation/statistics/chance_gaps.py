@@ -52,7 +52,7 @@ class ChanceGap:
 
     @property
     def is_unmatched(self) -> bool:
-        """Whether no random division has such a gap."""
+        """Whether no random division has such a gap, so that the share is the least there is."""
         return self.share * (self.n_draws + 1) < 1.5
 
     def is_chance(self, *, n_tests: int) -> bool:

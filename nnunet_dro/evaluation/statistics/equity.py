@@ -38,7 +38,8 @@ from nnunet_dro.evaluation.stratifying.stratify import ALL
 #: The numbers that have an interval.
 ESTIMATES = ("range", "sd", "equity_scaled_mean", "sd_scaled_mean")
 
-#: A stratum of equal values has an error, too, if a small one.
+#: The least error of a stratum, relative to the largest one: without any, the weight of a stratum
+#: of equal values would be infinite.
 _LEAST_ERROR = 1e-9
 
 

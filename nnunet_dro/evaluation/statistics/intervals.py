@@ -142,7 +142,8 @@ def one_sided_bound(sample: FloatArray, percent: float, *, end: str, confidence:
     tail = 1 - confidence / 100
     low, high = percentile_bounds(ascending[None], percent, tail=tail)[0]
     own = np.percentile(ascending, percent)
-    # Little confidence has a bound at the sample's percentile, which lies between two values.
+    # With little confidence, such as 50 %, the value that is the bound may lie beyond the sample's
+    # percentile, which is interpolated between two values.
     if end == "low":
         return float(np.minimum(low, own))
     return float(np.maximum(high, own))

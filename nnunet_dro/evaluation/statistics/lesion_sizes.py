@@ -98,7 +98,7 @@ def _numbers(group: pd.DataFrame, *, with_intervals: bool) -> dict[str, float]:
         "n_lesions": len(reference),
         "n_cases": reference["case"].nunique(),
         "n_found": len(found_lesions),
-        # Predicted lesions that are matched are told of by those that they are matched with.
+        # Predicted lesions that are matched count with the lesions that they are matched with.
         "n_invented": int((is_prediction & ~is_matched).sum()),
         "recall": recall,
         "dice_of_found": float(found_lesions["dice"].mean()),

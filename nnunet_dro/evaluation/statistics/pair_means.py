@@ -19,8 +19,8 @@ from nnunet_dro.arrays import FloatArray, IndexArray
 #: Up to this number of values all their pairs are listed.
 _MOST_LISTED = 200
 
-#: Up to this number of values the means are exact. That of more values is the one that is nearest
-#: to where it is after the range of the values was halved so often, which is less than matters.
+#: Up to this number of values the means are exact. Of more values, their range is halved so often,
+#: and the mean nearest to what is left is taken: it is off by less than matters.
 _MOST_EXACT = 500
 _N_HALVINGS = 40
 
