@@ -37,9 +37,11 @@ _PERCENT = re.compile(r"\d+\.?\d*", re.ASCII)
 #: The identifier of a requirement in the user's own documents: ``REQ-12: label=tumour p5>=0.70``.
 _IDENTIFIER = re.compile(r"\s*([\w./-]+):\s")
 
-#: What a difference has to be asked for with: each end of its 95 % interval holds in so many per
-#: cent.
+#: What a difference has to be asked for with: each end of its interval holds in so many per cent.
 CONFIDENCE_OF_DIFFERENCES = 97.5
+#: The same of differences whose ends are made of two bounds of percentiles, or of four. Each of
+#: these is wrong in at most 2.5 per cent of samples, which need not be the same samples (Boole).
+CONFIDENCE_OF_MADE_DIFFERENCES = {**dict.fromkeys(PERCENTILES, 95.0), "iqr": 90.0}
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def parse_requirement(text: str, subject: Subject = STRATA) -> Requirement:
             has to pass; without an attribute every stratum of every attribute has to, and all cases
             together.
         subject: `STRATA`, or `COMPARISON` for the differences of methods; then also
-            ``method=NAME``, and confidence is that of an end of the 95 % interval of a difference,
+            ``method=NAME``, and confidence is that of an end of the interval of a difference,
             ``mean_difference>=0@97.5``.
 
     Returns:
@@ -199,16 +201,16 @@ def _read_confidence(percent: str, statistic: str, text: str, subject: Subject) 
     is_number = _PERCENT.fullmatch(percent) is not None
     if "_difference" in statistic:
         subject.check(bound_of_difference(statistic, "low"), text)
-        if not is_number or float(percent) != CONFIDENCE_OF_DIFFERENCES:
+        confidence = CONFIDENCE_OF_MADE_DIFFERENCES.get(
+            statistic.removesuffix("_difference"), CONFIDENCE_OF_DIFFERENCES
+        )
+        if not is_number or float(percent) != confidence:
             raise refusal(
-                f"have a confidence of 97.5 per cent in a difference, not {percent!r}",
+                f"have a confidence of {confidence:g} per cent in this difference, not {percent!r}",
                 text,
-                (
-                    "Differences have 95 % intervals, and each end holds with 97.5 %: "
-                    "write mean_difference>=0@97.5."
-                ),
+                f"Each end of its interval holds with that: write {statistic}>=0@{confidence:g}.",
             )
-        return CONFIDENCE_OF_DIFFERENCES
+        return confidence
 
     if statistic not in PERCENTILES:
         raise refusal(
