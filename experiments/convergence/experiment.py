@@ -149,9 +149,8 @@ SECTIONS = {
     "-nuclei-eroded-many": "convergence-nuclei-eroded",
     "-nuclei-dilated-few": "convergence-nuclei-dilated",
     "-nuclei-dilated-many": "convergence-nuclei-dilated",
-    "-nuclei-eroded-dilated": "convergence-nuclei-dilated",
-    "-nuclei-eroded-dilated-few": "convergence-nuclei-dilated",
-    "-nuclei-eroded-dilated-many": "convergence-nuclei-dilated",
+    "-nuclei-eroded-dilated-few": "convergence-nuclei-eroded-dilated",
+    "-nuclei-eroded-dilated-many": "convergence-nuclei-eroded-dilated",
     "-nuclei-right": "convergence-nuclei-wrong",
     "-isic-fresh": "convergence-isic",
 }
