@@ -235,6 +235,17 @@ def test_a_model_folder_with_few_of_the_references_passes_no_requirement(few_of_
     assert worst[2] == ["not met"]
 
 
+@pytest.mark.parametrize("place", ["fold_0", "fold_0/validation"])
+def test_a_fold_is_known_from_inside_of_it(few_of_a_model, monkeypatch, place):
+    monkeypatch.chdir(few_of_a_model / "T__P__3d" / place)
+    code, _, _ = requirements_on(few_of_a_model, ".", "label=tumour mean>=0.9")
+    assert code == 0
+
+    # Cases of other folds are not missing.
+    folders = (few_of_a_model / "reference", ".", "-o", few_of_a_model / "worst")
+    refused(run("evaluate", *folders, "--missing", "worst"), "a part of the folds is evaluated")
+
+
 def test_absent_references_count_in_their_strata(few_of_a_model):
     texts = ("label=tumour site=* mean>=0.9", "label=tumour site=C n>=1")
     _, errors, words = requirements_on(

@@ -83,7 +83,7 @@ def find_inputs(
     )
 
     notes: list[str] = []
-    folders = _validation_folders(prediction, notes, folds)
+    folders = _validation_folders(prediction.absolute(), notes, folds)
     predictions = spelt_like(_predictions(folders or [prediction], notes), references)
     _check_common(references, predictions, reference, prediction)
 
