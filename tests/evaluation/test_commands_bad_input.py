@@ -226,6 +226,10 @@ OPTIONS = [
         ("--cases", "table.csv", "--patient", "who"),
         ["`who` must have an entry for every case, got none for case_01"],
     ),
+    (
+        ("--patient-score", "worst"),
+        ["`--patient-score` must come with the column of the patients", "with --patient"],
+    ),
     (required("centre=C p5>=0.7"), ["centre=C", "'C'", "A, B"]),
     (required("label=liver p5>=0.7"), ["'liver'", "tumour, organ"]),
     (required("metric=hd95 p75<=3"), ["'hd95'", "--metrics"]),

@@ -156,6 +156,12 @@ class LockedEvaluation:
         from nnunet_dro.evaluation.scoring.metrics import BETTI_ERRORS
 
         _ = self.failed_if
+        if self.patient_score == PatientScore.WORST and self.patient is None:
+            raise ValueError(
+                f"`patient_score` must come with the column of the patients, got "
+                f"{self.patient_score.value!r} alone. Name the column with --patient, or leave it "
+                "out."
+            )
         without_worst = [name for name in self.metrics if name in BETTI_ERRORS]
         if self.missing == MissingRule.WORST and without_worst:
             raise ValueError(
