@@ -120,26 +120,36 @@ def _files(
 
 
 def _check_options(options: _Options) -> None:
-    """Check that what is said of the pack and of the viewer fits together."""
-    if options.comparison is not None and options.pack is None:
-        raise ValueError(
+    """Check that what is said of the pack, the pictures and the viewer fits together."""
+    rules = (
+        (
+            options.comparison is not None and options.pack is None,
             "`comparison` must be given with the pack, got no pack. Name the pack's new folder: "
-            "--pack."
-        )
-    if options.verify and (options.pack is not None or options.images is not None):
-        raise ValueError(
-            "`verify` must be given alone, got other options. Give the folder of the pack alone."
-        )
-    if options.viewer and options.images is None:
-        raise ValueError(
+            "--pack.",
+        ),
+        (
+            options.verify and (options.pack is not None or options.images is not None),
+            "`verify` must be given alone, got other options. Give the folder of the pack alone.",
+        ),
+        (
+            options.viewer and options.images is None,
             "`viewer` must be given with the images that it shows, got none. Name their folder: "
-            "--images."
-        )
-    if options.viewer_mb is not None and not options.viewer:
-        raise ValueError(
+            "--images.",
+        ),
+        (
+            options.per_stratum != _Options.per_stratum and options.images is None,
+            "`per_stratum` must be given with the images to show, got none. Name their folder: "
+            "--images.",
+        ),
+        (
+            options.viewer_mb is not None and not options.viewer,
             "`viewer_mb` bounds cases.html, got it without --viewer, which writes that page. Give "
-            "both."
-        )
+            "both.",
+        ),
+    )
+    for is_broken, message in rules:
+        if is_broken:
+            raise ValueError(message)
 
 
 def _gallery(options: _Options, evaluation: "Evaluation", images: Path) -> "list[GalleryEntry]":

@@ -181,6 +181,7 @@ def test_command_writes_links_packs_and_deletes_the_page(folder):
         ),
         (("--images", "images", "--viewer-mb", "5"), ("`--viewer-mb` bounds cases.html",)),
         (("--viewer",), ("`--viewer` must be given with", "--images")),
+        (("--per-stratum", "5"), ("`--per-stratum` must be given with", "--images")),
     ],
 )
 def test_wrong_options_are_one_line(folder, monkeypatch, options, words):
