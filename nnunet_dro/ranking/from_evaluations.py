@@ -187,7 +187,7 @@ def _aligned(
             scores.append(scores_of_team)
             goodness.append(np.where(result.right, best, scores_of_team))
 
-    shape = (len(tasks), len(results), -1)
+    shape = (len(tasks), len(results), len(ground.cases))
     return np.array(scores).reshape(shape), np.array(goodness).reshape(shape)
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.choices import RankingScheme
+from nnunet_dro.evaluation.evaluating.other_tables import read_scores
 from nnunet_dro.ranking.frames import RANK_COLUMNS
 from nnunet_dro.ranking.ranking import rank_evaluations
 from nnunet_dro.ranking.ranks import OVERALL
@@ -188,6 +189,14 @@ def test_patients_have_the_worst_of_their_cases_if_their_evaluations_do():
     scores = ranking.selected(kind="all", metric="dice").set_index("team")["score"]
     assert scores.to_dict() == pytest.approx({"a": 0.4, "b": 0.5})
     assert any("with the worst of its cases" in note for note in ranking.notes)
+
+
+def test_tables_without_any_value_are_refused_in_words(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,tumour_dice\ncase_0,nan\ncase_1,nan\n")
+
+    with pytest.raises(ValueError, match="must have a case in which some team has a value"):
+        rank_evaluations({"a": read_scores(path), "b": read_scores(path)})
 
 
 def test_teams_with_the_same_scores_are_named():
