@@ -96,7 +96,7 @@ def find_suspects(
     described, notes_on_table = described_cases(folds[0], table["case"].tolist())
     table["trusted"] = False
     if "trusted" in described:
-        table["trusted"] = described.pop("trusted").str.lower().to_numpy() == "yes"
+        table["trusted"] = described.pop("trusted").str.lower().isin(("yes", "true")).to_numpy()
 
     first = table[table["score"].notna()].head(top)["case"].tolist()
     source, note_on_source = find_images(folds[0])

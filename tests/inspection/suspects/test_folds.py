@@ -229,6 +229,10 @@ def test_trusted_cases_are_marked_and_no_suspects(model):
     assert "<b>case_3</b>" in page
     assert ", trusted</figcaption>" in page.replace("\n", "")
 
+    (dataset / "cases.csv").write_text("case,trusted\ncase_3,TRUE\ncase_4,FALSE\n")
+    suspects(model)
+    assert read(model)["trusted"].dropna().tolist() == ["yes"], "as spreadsheets write it"
+
     (dataset / "cases.csv").write_text("x\n1\n")
 
     assert "The case table is not used: `cases` must have a column `case`" in " ".join(
