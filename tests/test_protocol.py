@@ -361,7 +361,7 @@ def test_a_comparison_is_of_evaluations_under_the_protocol(study, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--require", "mean_difference>=0@95"), "write mean_difference>=0@97.5"),
+        (("--require", "mean_difference>=0@95"), "holds with that: write @97.5"),
         (("--require", "meen>=0"), "be about a statistic of strata.csv, not 'meen'"),
         (("--metrics", "dise"), "dise"),
         (("--margin", -1), "`--margin` must be 0 or more"),

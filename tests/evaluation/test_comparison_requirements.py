@@ -219,10 +219,10 @@ def test_several_trainings_have_no_p_value_to_require():
             "mean>=0",
             "statistic of comparison.csv, not 'mean', got 'mean>=0'. Choose from: n, n_patients, n_undef",
         ),
-        ("mean_difference>=0@95", "write mean_difference>=0@97.5"),
+        ("mean_difference>=0@95", "holds with that: write @97.5."),
         # The bounds of two percentiles may be wrong in different samples, and so may those of four.
-        ("p5_difference>=0@97.5", "write p5_difference>=0@95"),
-        ("iqr_difference<=0@97.5", "write iqr_difference>=0@90"),
+        ("p5_difference>=0@97.5", "write @95."),
+        ("iqr_difference<=0@97.5", "write @90."),
         ("p5_method>=0.7@95", "ask for confidence in a percentile, not in 'p5_method'"),
         ("n_missed<=2 mean_difference>=0", "allow no missed or invented labels in a comparison"),
         (

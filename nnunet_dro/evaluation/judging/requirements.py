@@ -208,7 +208,7 @@ def _read_confidence(percent: str, statistic: str, text: str, subject: Subject) 
             raise refusal(
                 f"have a confidence of {confidence:g} per cent in this difference, not {percent!r}",
                 text,
-                f"Each end of its interval holds with that: write {statistic}>=0@{confidence:g}.",
+                f"Each end of its interval holds with that: write @{confidence:g}.",
             )
         return confidence
 
