@@ -82,6 +82,7 @@ def test_without_words_it_shows_what_one_does_in_the_order_of_a_project():
         (("suspects",), ["fold_folder", "`nnunet-dro suspects --help`"]),
         (("demo", "--device", "tpu"), ["'tpu' is not one of 'cpu', 'cuda', 'mps'"]),
         (("demo", "--epochs", "ten"), ["'--epochs'"]),
+        (("demo", "--seed", "-1"), ["'--seed'", "greater than or equal to 0"]),
         (
             ("tune", "7", "2d", "0", "--trainer", "DRO", "--sampler", "grid"),
             ["'grid' is not one of 'gp', 'tpe'"],

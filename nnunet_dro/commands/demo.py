@@ -25,7 +25,7 @@ class _Options:
     ] = "nnUNetTrainerDRO"
     epochs: Annotated[int, option("Epochs of both trainings.")] = 10
     iterations: Annotated[int, option("Iterations per epoch of both trainings.")] = 140
-    seed: Annotated[int, option("Random seed of the dataset.")] = 0
+    seed: Annotated[int, option("Random seed of the dataset.", min=0)] = 0
 
 
 @takes(_Options)
