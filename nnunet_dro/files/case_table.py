@@ -51,10 +51,11 @@ def read_cases(path: Path, cases: Collection[str] = ()) -> pd.DataFrame:
     ``participant_id``, names. JSON is a list of records, a mapping from cases to attributes, or a
     mapping from columns to entries.
 
-    Every entry becomes text without surrounding spaces: a case called 001 stays 001. Whole numbers
-    are written as such (1.0 becomes 1), truth values as ``true`` and ``false``. Outside the column
-    ``case``, empty entries and those that mean an unknown value (n/a, NA, NaN) become ``missing``.
-    Rows are of those ``cases`` whose names differ from theirs in Unicode's form alone.
+    Every entry becomes text without surrounding spaces: a case called 001 stays 001. Of XLSX and
+    JSON, whole numbers are written as such (1.0 becomes 1), truth values as ``true`` and ``false``.
+    Outside the column ``case``, empty entries and those that mean an unknown value (n/a, NA, NaN)
+    become ``missing``. Rows are of those ``cases`` whose names differ from theirs in Unicode's form
+    alone.
 
     Example:
         >>> path = Path("cases.csv")
