@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.arrays import BoolArray
+from nnunet_dro.evaluation.stratifying.stratify import divide
 from nnunet_dro.inspection.doctor.columns import DICE, TRAINING, VALIDATION
 
 #: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
@@ -102,11 +103,11 @@ class Group(NamedTuple):
 
 
 def groups_in(strata: pd.DataFrame) -> Iterator[Group]:
-    """The strata of every column, and all cases last."""
+    """The strata of every column in their natural order, and all cases last."""
     for column in strata:
-        values = strata[column].astype(str)
-        for name in sorted(values.unique()):
-            yield Group(str(column), name, (values == name).to_numpy())
+        codes, names = divide(strata[column], strata.index.tolist(), attribute=str(column))
+        for code, name in enumerate(names):
+            yield Group(str(column), name, np.asarray(codes == code))
     yield Group("", "all cases", np.ones(len(strata), dtype=bool))
 
 

@@ -142,15 +142,14 @@ def _spread(answer: Answer) -> list[Block]:
 
 def _cost(answer: Answer) -> list[tuple[str, str]]:
     """How long the measurements took, and how long a training takes."""
-    patches = answer.cases["seconds_patches"]
-    prediction = answer.cases["seconds_prediction"]
-    total = float(patches.sum() + prediction.sum())
-
-    rows = [
-        (f"{count(answer.n_patches, 'patch')} of a case", f"{float(patches.mean()):.2g} s"),
-        ("Prediction of a case, without mirroring", f"{float(prediction.mean()):.2g} s"),
-        ("All measurements", duration(total)),
-    ]
+    seconds = {
+        f"{count(answer.n_patches, 'patch')} of a case": answer.cases["seconds_patches"],
+        "Prediction of a case, without mirroring": answer.cases["seconds_prediction"],
+    }
+    # What was not measured took no time.
+    rows = [(name, f"{times.mean():.2g} s") for name, times in seconds.items() if times.any()]
+    total = float(sum(times.sum() for times in seconds.values()))
+    rows.append(("All measurements", duration(total)))
     if answer.training_seconds:
         time = duration(answer.training_seconds)
         rows.append(("This training, and a robust one of the same length", time))
@@ -186,7 +185,8 @@ def _case_table(answer: Answer) -> SortableTable:
 
     losses = cases.filter(regex=f"^{LOSS}")
     times_as_often = cases["share"] * answer.diagnosis.n_training
-    place_of_mean = len(columns)
+    # Without losses of its own patches, a case is as hard as its draws say.
+    sorted_by = len(columns) if answer.n_patches else len(columns) + 2
     columns += [
         SortableColumn("Mean loss", "decimal", losses.mean(axis=1)),
         SortableColumn("SD of loss", "decimal", losses.std(axis=1, ddof=1)),
@@ -195,9 +195,9 @@ def _case_table(answer: Answer) -> SortableTable:
     return SortableTable(
         tuple(columns),
         list(cases["case"]),
-        place_of_mean,
+        sorted_by,
         True,
-        "All cases of the fold, hardest first.",
+        "All cases of the fold, by their mean loss; where none was measured, by their draws.",
         caption="Every case",
         file=CASES_FILE,
     )

@@ -44,7 +44,8 @@ def who_is_hard(answer: Answer, table: SortableTable) -> Iterator[Block]:
 
     charts = _charts(answer, table)
     if charts:
-        about = about_distribution(METRICS["dice"])
+        at_most = _MOST_DOTS if len(answer.cases) > _MOST_DOTS else None
+        about = about_distribution(METRICS["dice"], at_most)
         yield Heading("Dice of every case, in per cent", 3)
         yield Figure(charts)
         yield Prose(f"{about} A dot opens its case in the table below.", kind="key")
@@ -144,12 +145,16 @@ def _charts(answer: Answer, table: SortableTable) -> list[tuple[str, list[Markup
     return charts
 
 
+def _strata_of(answer: Answer, column: str) -> list[Stratum]:
+    """The strata of a column; without a column, all cases."""
+    return [stratum for stratum in answer.diagnosis.strata if stratum.column == column]
+
+
 def _worst_label(answer: Answer, column: str) -> str:
     """The label in which a stratum is furthest behind, or else the one of the lowest Dice."""
     comparisons_of_column = []
-    for stratum in answer.diagnosis.strata:
-        if stratum.column == column:
-            comparisons_of_column += [stratum.training, stratum.validation]
+    for stratum in _strata_of(answer, column):
+        comparisons_of_column += [stratum.training, stratum.validation]
 
     compared = [comparison for comparison in comparisons_of_column if comparison is not None]
     if compared:
@@ -168,17 +173,13 @@ def _dice_figure(answer: Answer, column: str, label: str, place: int) -> Markup:
     cases = answer.cases
     dice = METRICS["dice"]
     values = 100 * cases[DICE + label].to_numpy(dtype=float)
-    names = np.full(len(cases), "all cases")
-    if column:
-        names = answer.strata[column].astype(str).to_numpy()
-
     rows = []
-    for name in sorted(set(names)):
+    for stratum in _strata_of(answer, column):
         for shade, kind in enumerate((TRAINING, VALIDATION)):
-            inside = np.flatnonzero((names == name) & (cases["set"] == kind).to_numpy())
+            inside = np.flatnonzero(stratum.members & (cases["set"] == kind).to_numpy())
             if np.isfinite(values[inside]).any():
                 # The end of a long name is cut off.
-                title = f"{kind}: {name}"
+                title = f"{kind}: {stratum.name}"
                 rows.append(
                     StratumCases.of(
                         shade,

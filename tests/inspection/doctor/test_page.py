@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 
@@ -277,6 +278,40 @@ def test_a_figure_is_of_a_label_with_values_and_names_the_set_first(tmp_path):
 
     assert ">training: aaa" in page
     assert "Dice of other: every case" in page
+
+
+def test_strata_are_in_their_natural_order_in_the_table_and_in_the_figure(tmp_path):
+    sites = ("site10", "missing", "site2")
+    answer = answer_of(cases(**{site: {"training": around(0.9, 12)} for site in sites}), tmp_path)
+    page = doctor_html(answer)
+
+    in_order = ["site2", "site10", "missing"]
+    assert [stratum.name for stratum in answer.diagnosis.strata] == [*in_order, "all cases"]
+    assert re.findall(r">training: (\w+)<", page) == in_order
+
+
+def test_a_figure_says_that_only_the_worst_of_many_cases_are_drawn(tmp_path):
+    said = "Of each row only the worst 400 are drawn"
+
+    few, many = (
+        doctor_html(answer_of(cases(a={"training": around(0.9, n)}), tmp_path)) for n in (400, 401)
+    )
+
+    assert said not in few
+    assert said in many
+    assert many.count("data-row=") == 400
+
+
+def test_without_patches_cases_are_sorted_by_draws_and_took_no_time(tmp_path):
+    """The losses of hardness.csv are in no column of the table."""
+    answer = answer_of(TABLES["Nothing fails"], tmp_path, n_patches=0)
+    answer = replace(answer, cases=answer.cases.assign(seconds_patches=0.0))
+    page = doctor_html(answer)
+
+    data = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+    assert data["columns"][data["sortedBy"]]["title"] == "Draws, times as often"
+    assert "patches of a case" not in page
+    assert "Prediction of a case" in page
 
 
 def test_two_cases_have_a_whole_spread_and_one_stratum_is_no_none_of_1(tmp_path):
