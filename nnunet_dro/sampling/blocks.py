@@ -5,7 +5,7 @@ They are kept in blocks, so that a draw and an update stay cheap.
 
 import ctypes
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
@@ -203,11 +203,10 @@ class Blocks:
             indices[is_here] = cases + block * self.size
         return indices
 
-    def draw_unclaimed(self, rng: np.random.Generator) -> tuple[int, float] | None:
-        """Draw and claim a case that was neither seen nor drawn before.
+    def draw_unclaimed(self, rng: np.random.Generator) -> int | None:
+        """The position of a case that was neither seen nor drawn before, and is claimed now.
 
-        Returns:
-            Its position and probability, or None if there is no such case.
+        None if there is no such case.
         """
         shared = self.shared
         while True:
@@ -223,18 +222,15 @@ class Blocks:
                 index = block * self.size + int(rng.choice(candidates))
                 shared.claimed[index] = True
                 self._count_unclaimed(block)
-                return index, 1 / n_left
+                return index
 
             # Another worker claimed the last one first.
             self._count_unclaimed(block)
 
-    def draw_unseen(
-        self, rng: np.random.Generator, without: Collection[int] = ()
-    ) -> tuple[int, float] | None:
-        """Draw one of the other cases that were never seen, although its loss may be on its way.
+    def draw_unseen(self, rng: np.random.Generator, without: Sequence[int]) -> int | None:
+        """The position of another case that was never seen, although its loss may be on its way.
 
-        Returns:
-            Its position and probability, or None if there is no such case.
+        None if there is no such case.
         """
         shared = self.shared
         while True:
@@ -251,11 +247,9 @@ class Blocks:
             place = rng.integers(n_left)
             block = int(cumulative.searchsorted(place, side="right"))
             unseen = np.flatnonzero(~shared.seen[self._slice(block)])
-            candidates = unseen + block * self.size
-            if without:
-                candidates = np.setdiff1d(candidates, list(without))
+            candidates = np.setdiff1d(unseen + block * self.size, without)
             if len(candidates):
-                return int(rng.choice(candidates)), 1 / n_left
+                return int(rng.choice(candidates))
 
     def _count_unclaimed(self, block: int) -> None:
         shared = self.shared

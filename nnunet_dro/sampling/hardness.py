@@ -13,13 +13,7 @@ from nnunet_dro.naming import repeated
 from nnunet_dro.sampling.blocks import Blocks
 from nnunet_dro.sampling.changed_cases import change_of_cases, positions_in_common
 from nnunet_dro.sampling.divergences import with_exploration
-from nnunet_dro.sampling.draws import (
-    Draws,
-    distinct_first_visits,
-    draws_of_weight_one,
-    first_visits,
-    uniform_draws,
-)
+from nnunet_dro.sampling.draws import Draws, draws_of_weight_one, first_visits
 from nnunet_dro.sampling.rules import KL, UNIFORM, Rule, RuleWithBeta
 from nnunet_dro.sampling.stale_losses import StaleLosses
 from nnunet_dro.sampling.systematic import draw_distinct
@@ -71,9 +65,10 @@ class HardnessTable:
         momentum: Weight of the past in the history, in [0, 1): L <- momentum L + (1 - momentum) l.
             0 keeps the last loss.
         exploration: Share of the uniform distribution in every draw, in [0, 1].
-        replace: Whether to draw with replacement. If not, the cases of a batch are distinct: a case
-            can then take one place in a batch at most, whatever its probability. With fewer cases
-            than places, each comes as often as the others, or once more.
+        replace: Whether to draw with replacement, once every case was seen. If not, the cases of a
+            batch are distinct: a case can then take one place in a batch at most, whatever its
+            probability. With fewer cases than places, each comes as often as the others, or once
+            more.
         auto_beta: Whether `estimate_beta` will be called. The table then keeps some more numbers
             per case.
 
@@ -225,21 +220,20 @@ class HardnessTable:
         """
         blocks = self._blocks
         shared = self._shared
-        exploration = self.exploration
+        is_uniform = self.warming_up
+        exploration = 1.0 if is_uniform else self.exploration
         beta = float(shared.beta[0])
         if self.rule.needs_losses and shared.any_unseen[0]:
-            visits = first_visits if self.replace else distinct_first_visits
-            indices, probabilities = visits(blocks, size, rng, exploration=exploration)
-            return draws_of_weight_one(indices, probabilities)
-
-        if shared.warming_up[0]:
-            return uniform_draws(len(self), size, rng, replace=self.replace)
+            indices = first_visits(blocks, size, rng, exploration=exploration)
+            return draws_of_weight_one(indices, len(self))
 
         if self.replace:
             indices, probabilities = blocks.draw_by_weight(size, rng, exploration=exploration)
         else:
             indices, expected = draw_distinct(blocks, size, rng, exploration=exploration)
             probabilities = expected / size
+        if is_uniform:
+            return draws_of_weight_one(indices, len(self))
 
         # Without weights and exploration all draws are uniform, as they are with exploration alone.
         shares = blocks.shares(indices)

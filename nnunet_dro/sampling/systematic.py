@@ -67,19 +67,6 @@ def expected_draws(probabilities: FloatArray, *, size: int) -> FloatArray:
     return np.asarray(rounds + is_certain + scale * left)
 
 
-def draw_uniformly(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw uniformly without replacement.
-
-    With fewer cases than places, each comes size // n times or once more.
-    """
-    rounds, n_places = divmod(size, n)
-    indices = rng.choice(n, size=n_places, replace=False)
-    if not rounds:
-        return indices
-
-    return rng.permutation(np.concatenate([all_cases(n, rounds), indices]))
-
-
 def all_cases(n: int, rounds: int) -> NDArray[np.int64]:
     """The positions of all cases, in this number of rounds."""
     return np.tile(np.arange(n), rounds)

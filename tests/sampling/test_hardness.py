@@ -76,7 +76,7 @@ def test_unseen_cases_come_first_once_each_until_their_loss_is_back():
     table = HardnessTable(list("abcd"), beta=1.0, exploration=1e-4, replace=True)
     table.update([0, 1, 3], [9.0, 9.0, 9.0])
 
-    assert set(table.draw(50, rng=rng).indices) == {2}
+    assert [table.draw(1, rng=rng).indices.tolist() for _ in range(5)] == [[2]] * 5
     assert table.n_unseen == 1
 
     table.update([2], [0.0])
@@ -164,7 +164,7 @@ def test_state_is_restored_by_case_name():
     np.testing.assert_array_equal(new.losses, [np.nan, np.nan, 0.1])
     assert new.n_unseen == 1, "b was seen, although its loss was refused"
     assert new.refused == 1
-    assert new.draw(5, rng=np.random.default_rng(0)).indices.tolist() == [0] * 5
+    assert new.draw(1, rng=np.random.default_rng(0)).indices.tolist() == [0]
 
     changed = "1 new (start unseen: new), 1 gone (dropped: gone)"
     assert line == f"The training cases changed since the checkpoint: {changed}."

@@ -217,17 +217,22 @@ def test_first_visits_are_distinct_and_once_each(size):
     assert len(set(whole.tolist())) == len(whole), "no second visit before all had one"
 
 
-def test_cases_whose_loss_is_on_its_way_fill_a_batch_only_once_each():
-    table = HardnessTable(list("abcde"), beta=100.0)
+@pytest.mark.parametrize("replace", [False, True])
+def test_cases_whose_loss_is_on_its_way_fill_a_batch_only_once_each(replace):
+    table = HardnessTable(list("abcde"), beta=100.0, replace=replace)
     rng = np.random.default_rng(0)
     for _ in range(30):
         batch = table.draw(4, rng=rng).indices
         assert len(set(batch.tolist())) == 4
 
 
-def test_seen_cases_fill_the_batch_of_the_last_first_visit():
+@pytest.mark.parametrize(
+    ("warming_up", "expected"), [(False, [1000, 1000, 2000]), (True, [4000 / 3] * 3)]
+)
+def test_seen_cases_fill_the_batch_of_the_last_first_visit(warming_up, expected):
     table = HardnessTable(list("abcd"), beta=1.0, exploration=0.0)
     table.update([0, 1, 3], [0.0, 0.0, np.log(2)])
+    table.warming_up = warming_up
     rng = np.random.default_rng(0)
     draws = [table.draw(2, rng=rng) for _ in range(4000)]
 
@@ -236,7 +241,7 @@ def test_seen_cases_fill_the_batch_of_the_last_first_visit():
     assert (batches == 2).any(1).all(), "the one that was never seen is in every batch"
 
     counts = np.bincount(batches.ravel(), minlength=4)
-    assert chisquare(counts[[0, 1, 3]], [1000, 1000, 2000]).pvalue > 1e-3
+    assert chisquare(counts[[0, 1, 3]], expected).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(("n", "size"), [(10, 3), (10, 10), (3, 8)])
