@@ -10,7 +10,7 @@ from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling.rules import Rule
@@ -177,8 +177,6 @@ class Blocks:
         blocks = cumulative.searchsorted(to_block * total, side="right")
         blocks = np.minimum(blocks, self.n_blocks - 1)
         indices = self._at(inside_block, blocks)
-        # Rounding can move a draw one position past the end.
-        np.minimum(indices, n - 1, out=indices)
 
         # The others are drawn again.
         is_uniform = to_explore < exploration
@@ -195,11 +193,7 @@ class Blocks:
         indices = np.empty(len(blocks), dtype=np.int64)
         for block in set(blocks.tolist()):
             is_here = blocks == block
-
-            ends = np.add.accumulate(self.weights(block))
-            places_here = places[is_here] * ends[-1]
-            cases = ends.searchsorted(places_here, side="right")
-
+            cases = cases_at(places[is_here], self.weights(block))
             indices[is_here] = cases + block * self.size
         return indices
 
@@ -268,3 +262,12 @@ class Blocks:
         """Positions of the cases of a block."""
         first = block * self.size
         return slice(first, first + self.size)
+
+
+def cases_at(places: ArrayLike, lengths: FloatArray) -> NDArray[np.int64]:
+    """The cases at places along a line of cases, given as shares of its length."""
+    ends = np.add.accumulate(lengths)
+    points = np.multiply(places, ends[-1])
+    cases = ends.searchsorted(points, side="right")
+    # Rounding can move a point past the last case.
+    return np.minimum(cases, len(lengths) - 1)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.arrays import FloatArray
-from nnunet_dro.sampling.blocks import Blocks
+from nnunet_dro.sampling.blocks import Blocks, cases_at
 
 #: A case at the limit within rounding is not certain: of equal cases at the limit, each is drawn
 #: anyway.
@@ -243,14 +243,14 @@ def _draw_along(line: _Line, n_points: int, rng: np.random.Generator) -> list[tu
         length = float(line.lengths[block])
         if length <= distance and len(points) == 1:
             # The order of the cases does not matter to a single point.
-            cases = _at([rng.random()], lengths)
+            cases = cases_at([rng.random()], lengths)
         else:
             shuffled = rng.permutation(len(lengths))
             places = [point / length for point in points]
-            cases = shuffled[_at(places, lengths[shuffled])].tolist()
+            cases = shuffled[cases_at(places, lengths[shuffled])]
 
         first = block * line.blocks.size
-        drawn += [(first + case, float(lengths[case]) / distance) for case in cases]
+        drawn += [(first + case, float(lengths[case]) / distance) for case in cases.tolist()]
     return drawn
 
 
@@ -285,15 +285,3 @@ def _equidistant(n_points: int, distance: float, rng: np.random.Generator) -> li
     """Points at equal distances, with a random start."""
     start = rng.random() / _ROUNDING  # so that rounding moves no point past the end
     return [(k + start) * distance for k in range(n_points)]
-
-
-def _at(places: list[float], lengths: FloatArray) -> list[int]:
-    """The cases at places along a block, as shares of its length."""
-    ends = np.add.accumulate(lengths)
-    total = float(ends[-1])
-    points = [place * total for place in places]
-    cases = ends.searchsorted(points, side="right").tolist()
-
-    # Rounding can move a point past the last case.
-    last = len(lengths) - 1
-    return [min(case, last) for case in cases]
