@@ -27,9 +27,10 @@ from experiments.convergence.spoilt_nuclei import A_LITTLE, NONE, wrong_nuclei
 from experiments.convergence.spoilt_phantoms import hopeless, partly_wrong
 from experiments.convergence.training import DoubleBatchRun, Run, make_run, moments
 from experiments.curves.figure import draw_curves
+from experiments.curves.other_cases import for_other_cases
 from experiments.curves.results import ScoredRun, decision, differences, results_table, scores_of
 from experiments.nnunet_runs.data import MINUTES_AROUND
-from experiments.record import Experiment, Finished, Options, Page, methods_by_stratum
+from experiments.record import Experiment, Finished, Options, Page, Tables, methods_by_stratum
 
 #: What the page's name ends with to a function of the folder of the data, which phantoms do not
 #: need, and `quick`.
@@ -203,7 +204,7 @@ def _tables(kind: str, finished: Finished, options: Options) -> Mapping[str, pd.
     return tables
 
 
-def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
+def _page(kind: str, tables: Tables, quick: bool) -> Page:
     scores = tables["-all"]
     asked = QUESTIONS[kind](None, quick=quick)
     if asked.folds:
@@ -224,10 +225,15 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
     regrouped = None
     if any(asked.regrouped):
         regrouped = tables["-regrouped-all"]
+    more = {"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)}
+    # Of the oldest trainings only the means over the cases were kept.
+    if tables.has_file("-cases"):
+        more["-wider"] = for_other_cases(scores, tables["-cases"], asked.roles)
     text = page_text(
         scores,
         asked,
         regrouped=regrouped,
+        other_cases=more.get("-wider"),
         limits=("Phantoms", "One dataset")[kind in REAL],
         is_section=kind in SECTIONS,
     )
@@ -235,7 +241,7 @@ def _page(kind: str, tables: Mapping[str, pd.DataFrame], quick: bool) -> Page:
         text,
         table,
         shown=methods_by_stratum(table, PLAIN),
-        more={"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)},
+        more=more,
         pictures={"": curves},
     )
 

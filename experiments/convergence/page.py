@@ -9,10 +9,12 @@ from experiments.convergence.questions import ALL_LABELS, Question
 from experiments.curves.results import Roles, decision, differences, mean_of_rare, results_table
 from experiments.factorial.effects import STATISTICS
 from experiments.record import (
+    SAME_TRAINING,
     collapse_rates,
     collapsed_trainings,
     methods_by_stratum,
     render,
+    wide_table,
     without_collapsed,
 )
 from nnunet_dro.evaluation.statistics.stratum_statistics import describe
@@ -30,6 +32,7 @@ def page_text(
     asked: Question,
     *,
     regrouped: pd.DataFrame | None = None,
+    other_cases: pd.DataFrame | None = None,
     limits: str = "Phantoms",
     is_section: bool = False,
 ) -> str:
@@ -39,6 +42,7 @@ def page_text(
         scores: `scores_of` by the strata.
         asked: What is asked.
         regrouped: `scores_of` by other strata, if there are any.
+        other_cases: `for_other_cases` of the scores, if the Dice of every case was kept.
         limits: What the data are.
         is_section: Whether it is a section of another page.
     """
@@ -93,6 +97,7 @@ def page_text(
         n_seeds=n_seeds,
         fewer={method: sorted(some) for method, some in seeds.items() if len(some) < n_seeds},
         regrouped=regrouped_table,
+        other_cases=_methods_by_stratum(other_cases),
         regrouped_by=asked.regrouped[0],
         is_section=is_section,
     )
@@ -152,6 +157,19 @@ def methods_by_statistic(table: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     )
     order = list(product(roles.strata, table["method"].unique()))
     return wide.loc[order, list(SHOWN)].reset_index()
+
+
+def _methods_by_stratum(other_cases: pd.DataFrame | None) -> pd.DataFrame | None:
+    """A row per method, a column per stratum: the difference with the wider interval.
+
+    None if there is none to show.
+    """
+    if other_cases is None or other_cases.empty:
+        return None
+    column = "trainings and cases"
+    differences_as_text = other_cases[column].replace(*SAME_TRAINING)
+    rows = other_cases.assign(**{column: differences_as_text})
+    return wide_table(rows, "method", "stratum", column)
 
 
 def _at_the_end(regrouped: pd.DataFrame, roles: Roles, last: int) -> pd.DataFrame:

@@ -92,6 +92,10 @@ class Tables(dict[str, pd.DataFrame]):
         super().__init__()
         self.start = start  # What the files' names begin with.
 
+    def has_file(self, end: str) -> bool:
+        """Whether there is such a table."""
+        return Path(f"{self.start}{end}.csv").exists()
+
     def __missing__(self, end: str) -> pd.DataFrame:
         """Read a table."""
         self[end] = pd.read_csv(f"{self.start}{end}.csv")
@@ -116,7 +120,7 @@ class Experiment:
     #: which every command has, and ``.png``, a picture of what they do not have.
     tables: Callable[[Finished, Options], Mapping[str, pd.DataFrame | Figure]]
     #: The page of the tables that it asks for, as they are in their files, of a smoke run or not.
-    page: Callable[[Mapping[str, pd.DataFrame], bool], Page]
+    page: Callable[[Tables, bool], Page]
     #: The rows of a table in its order, after those of other commands have come to them.
     ordered: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
     #: Seeds of a full run; a smoke run has the first. None if there are none to choose.

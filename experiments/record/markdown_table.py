@@ -9,6 +9,8 @@ _SIGNIFICANT_DIGITS = 3
 #: Up to this ratio of largest to smallest, the numbers of a column are shown with the same
 #: decimals.
 _WIDEST_RANGE = 1e4
+#: A difference of 0 in every training is no measurement, and what a page says of it.
+SAME_TRAINING = ("+0.0 [+0.0, +0.0]", "the same training")
 
 
 def markdown_table(table: pd.DataFrame) -> str:
@@ -48,14 +50,13 @@ def shown_rows(table: pd.DataFrame) -> pd.DataFrame:
 def methods_by_stratum(table: pd.DataFrame, plain: str) -> pd.DataFrame:
     """A row per method at the end of the training, a column per stratum.
 
-    It shows the mean of the plain method, and the differences of the others. A difference of 0 in
-    every training is no measurement: it is the same training.
+    It shows the mean of the plain method, and the differences of the others.
     """
     rows = table
     if "iteration" in table:
         rows = table[table["iteration"] == table["iteration"].max()]
     means = rows["mean"].map("{:.1f}".format)
-    differences = rows[f"- {plain}"].fillna("").replace("+0.0 [+0.0, +0.0]", "the same training")
+    differences = rows[f"- {plain}"].fillna("").replace(*SAME_TRAINING)
     cells = rows.assign(shown=differences.where(rows["method"] != plain, means))
     return wide_table(cells, "method", "stratum", "shown")
 

@@ -1,5 +1,8 @@
 """Every number that the documentation gives as evidence is in a committed table."""
 
+import re
+
+import pandas as pd
 import pytest
 
 from docs import evidence
@@ -156,3 +159,27 @@ def test_a_table_is_made_between_its_marks():
 )
 def test_numbers_are_rounded_to_the_digits_that_are_shown(shown, value, right):
     assert evidence.is_rounded(shown, value) is right
+
+
+def test_no_gain_of_the_default_is_open_for_other_cases_alone():
+    changed = []
+    for path in sorted(evidence.RESULTS.glob("*-wider.csv")):
+        for row in pd.read_csv(path).to_dict("records"):
+            sides = [signs(row[kind]) for kind in ("trainings", "trainings and cases")]
+            if sides[0] != sides[1]:
+                changed.append((path.stem, row["method"], row["trainings"][0]))
+
+    gains = [(study, method) for study, method, sign in changed if sign == "+"]
+    assert gains == [
+        ("convergence-dilated-wider", "IW"),
+        ("convergence-lesions-wider", "plain_again"),
+        ("convergence-longest-wider", "IW"),
+    ]
+    assert len(changed) == 9
+    of_the_default = [sign for _, method, sign in changed if method == "hardest_kinds"]
+    assert of_the_default == ["-"] * 4
+
+
+def signs(text):
+    """The signs of the ends of an interval, as in ``+2.1 [-0.0, +4.1]``."""
+    return re.findall(r"[-+](?=\d)", text)[1:]
