@@ -1,9 +1,10 @@
 """How the training cases changed since a checkpoint."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nnunet_dro.naming import name_some
 
@@ -48,3 +49,23 @@ def positions_in_common(
     _, mine, theirs = np.intersect1d(names_here, names_there, return_indices=True)
     order = np.argsort(mine)
     return mine[order], theirs[order]
+
+
+def restore(
+    values: NDArray[Any],
+    unknown: float,
+    saved: ArrayLike,
+    here: NDArray[np.int64],
+    there: NDArray[np.int64],
+) -> None:
+    """Fill an array with the saved values of the cases in common, and the others as unknown.
+
+    Args:
+        values: The array to fill, shape (n,).
+        unknown: The value of a case that was not saved.
+        saved: The values of the cases in the checkpoint, shape (m,).
+        here: See `positions_in_common`.
+        there: See `positions_in_common`.
+    """
+    values[:] = unknown
+    values[here] = np.asarray(saved)[there]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnunet_dro.arrays import FloatArray
+from nnunet_dro.sampling.changed_cases import restore
 
 #: Smallest weight of a loss in a running mean, so that the mean follows a loss that falls during
 #: the training.
@@ -135,6 +136,4 @@ class Spread:
     ) -> None:
         """Restore what was collected of the cases that the state has."""
         for name, (values, unknown) in self._state.items():
-            saved = np.asarray(state[name])
-            values[:] = unknown
-            values[here] = saved[there]
+            restore(values, unknown, state[name], here, there)

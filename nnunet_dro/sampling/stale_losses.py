@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.sampling.blocks import Blocks
+from nnunet_dro.sampling.changed_cases import restore
 from nnunet_dro.sampling.spread import Spread
 
 
@@ -116,21 +117,13 @@ class StaleLosses:
             there: Their positions in the state.
         """
         shared = self._blocks.shared
-        losses = np.asarray(state["losses"], dtype=np.float64)
-        shared.losses[:] = np.nan
-        shared.losses[here] = losses[there]
-
-        seen = np.asarray(state["seen"], dtype=bool)
-        shared.seen[:] = False
-        shared.seen[here] = seen[there]
-
+        restore(shared.losses, np.nan, state["losses"], here, there)
+        restore(shared.seen, False, state["seen"], here, there)
         self.refused = int(state["refused"])
 
         # Updates are counted from 0 again: those of the state come before.
-        ages = np.nan_to_num(state["staleness"])
         self._n_updates = 0
-        self.stored_in[:] = 0
-        self.stored_in[here] = -ages[there]
+        restore(self.stored_in, 0, -np.nan_to_num(state["staleness"]), here, there)
 
         if self.spread is not None:
             self.spread.load_state_dict(state["spread"], here, there)
