@@ -65,8 +65,7 @@ class Beginning:
         trainer = self._trainer
         if changed := trainer.hardness_log.load_state_dict(self.state):
             trainer.print_to_log_file(changed)
-        if "mean_weight" in self.state:
-            trainer.loss.mean_weight = self.state["mean_weight"]
+        trainer.loss.mean_weight = self.state.get("mean_weight", 1.0)
         if "pooled" in self.state and trainer.loss.pooled is not None:
             cases = trainer.hardness_log.table.cases
             here, there = positions_in_common(cases, self.state["table"]["cases"])
@@ -186,7 +185,6 @@ def fill_stale_losses(trainer: Any) -> None:
     )
 
     start = time.monotonic()
-    mean_weight = trainer.loss.mean_weight
     trainer.network.eval()
     with torch.no_grad():
         while table.n_unseen:
@@ -195,7 +193,6 @@ def fill_stale_losses(trainer: Any) -> None:
                 trainer.validation_step(batch)
             cases, _ = trainer.loss.step()
             table.update(cases.indices, cases.losses)
-    trainer.loss.mean_weight = mean_weight
     restart(trainer.dataloader_train)  # the batches that wait were drawn as first visits
 
     losses = table.losses

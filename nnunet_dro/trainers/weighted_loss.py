@@ -59,6 +59,7 @@ class HardnessWeightedLoss(nn.Module):
         self.per_case = per_case
         self.importance = importance
         self.normalised = normalised
+        #: The running mean; 1 where the weights are not divided by it.
         self.mean_weight = 1.0
         #: Computes the hardness of the cases instead of the loss, if it is set.
         self.pooled: PooledHardness | None = None
@@ -110,25 +111,19 @@ class HardnessWeightedLoss(nn.Module):
         self.send(drawn, mean_loss)
         return loss
 
-    def _factors(self, weights: Tensor) -> Tensor | None:
-        """What multiplies the weights of the cases in the loss, shape (b,), or None for nothing.
+    def _factors(self, weights: Tensor) -> Tensor:
+        """What multiplies the weights of the cases in the loss, shape (b,).
 
         The running mean is put into a tensor, because `_weigh` would be compiled again for every
         new number.
         """
-        factors = self._rule_weights
-        if factors is not None:
-            factors = factors.to(weights.device, non_blocking=True)
-        if not self.normalised:
-            return factors
-
         inverse_mean = torch.full_like(weights, 1 / self.mean_weight)
-        if factors is None:
+        if self._rule_weights is None:
             return inverse_mean
-        return factors * inverse_mean
+        return inverse_mean * self._rule_weights.to(weights.device, non_blocking=True)
 
     def _weigh(
-        self, cases: Any, drawn: CaseColumns, hardness: Tensor | None, factors: Tensor | None
+        self, cases: Any, drawn: CaseColumns, hardness: Tensor | None, factors: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Weighted and plain loss, hardness, weights and clipping of the cases.
 
@@ -149,10 +144,7 @@ class HardnessWeightedLoss(nn.Module):
 
         with torch.no_grad():
             mean_loss = cases.weighted(torch.ones_like(hardness))
-        loss_weights = weights
-        if factors is not None:
-            loss_weights = weights * factors
-        loss = cases.weighted(loss_weights)
+        loss = cases.weighted(weights * factors)
         return loss, mean_loss, hardness, weights, clipped
 
     def step(self) -> tuple[CaseColumns, float]:
@@ -176,7 +168,7 @@ class HardnessWeightedLoss(nn.Module):
         cases = CaseColumns.of_rows(rows[rows[:, 0] >= 0])
 
         mean_weight = float(cases.weights.numpy().mean())
-        if math.isfinite(mean_weight):
+        if self.normalised and math.isfinite(mean_weight):
             self.mean_weight += (1 - _MEAN_WEIGHT_MEMORY) * (mean_weight - self.mean_weight)
         return cases, float(values[0])
 
