@@ -80,7 +80,6 @@ class SingleCaseLosses:
 
     def weighted(self, weights: Tensor) -> Tensor:
         """(1/b) sum_i w_i l_i, a scalar."""
-        weights = weights.masked_fill(self.is_void, 0)
         return (weights * self.losses.masked_fill(self.is_void, 0)).mean()
 
 

@@ -184,8 +184,7 @@ class Blocks:
         if n_uniform:
             indices[is_uniform] = rng.integers(n, size=n_uniform)
 
-        shares = self.shared.weights[indices] / total
-        probabilities = (1 - exploration) * shares + exploration / n
+        probabilities = (1 - exploration) * self.shares(indices) + exploration / n
         return indices, probabilities
 
     def _at(self, places: FloatArray, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -246,11 +245,7 @@ class Blocks:
                 return int(rng.choice(candidates))
 
     def _count_unclaimed(self, block: int) -> None:
-        shared = self.shared
-        n_unclaimed = 0
-        if shared.unseen[block]:
-            n_unclaimed = int(np.count_nonzero(self._is_unclaimed(block)))
-        shared.unclaimed[block] = n_unclaimed
+        self.shared.unclaimed[block] = np.count_nonzero(self._is_unclaimed(block))
 
     def _is_unclaimed(self, block: int) -> NDArray[np.bool_]:
         """Whether each case of a block was neither seen nor drawn."""

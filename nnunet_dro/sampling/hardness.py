@@ -291,8 +291,7 @@ class HardnessTable:
         here, there = positions_in_common(self.cases, state["cases"])
         self._shared.claimed[:] = False
         self._stale.load_state_dict(state, here, there)
-        if state["rule"]:
-            self.rule.load_state_dict(state["rule"])
+        self.rule.load_state_dict(state["rule"])
         self._look()
         self._blocks.count(self._blocks.all())
         return change_of_cases(self.cases, state["cases"])
