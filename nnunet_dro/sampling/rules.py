@@ -197,8 +197,8 @@ class KL(RuleWithBeta):
         return f"beta {self.beta:g}"
 
     def weigh(self, losses: FloatArray, here: Positions) -> FloatArray:
-        """exp(beta (losses - largest)), 0 for a case without a loss; 1 for all if beta is 0."""
-        if self.beta == 0:
+        """exp(beta (losses - largest)), 0 for a case without a loss; 1 for all if `UNIFORM`."""
+        if self == UNIFORM:
             return np.ones(len(losses))
         exponents = np.minimum(self.beta * (losses - self.largest), _LARGEST_EXPONENT)
         return np.asarray(np.exp(np.fmax(exponents, -np.inf)))  # fmax ignores NaN

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import chisquare
 
-from nnunet_dro.sampling import KL, Chi2, CVaR, HardnessTable, KLBall
+from nnunet_dro.sampling import KL, Chi2, CVaR, EarnedBall, HardnessTable, KLBall
 from tests.sampling import made_losses
 from tests.sampling.made_losses import draw_counts
 
@@ -152,6 +152,17 @@ def test_a_case_whose_losses_are_all_refused_keeps_the_exploration_floor():
 
     assert chisquare(draw_counts(table, 3000)).pvalue > 1e-3, "plain draws need no loss"
     np.testing.assert_allclose(table.probabilities(), 1 / 3)
+
+
+@pytest.mark.parametrize("rule", [KLBall(0.0, 0.5), EarnedBall(0.0, 0.5)], ids=str)
+def test_a_case_without_a_loss_is_no_more_drawn_where_all_others_are_equal(rule):
+    table = HardnessTable(list("abc"), rule=rule, exploration=0.03, replace=True)
+    table.update([0, 1, 2], [np.nan, 1.0, 1.0])
+
+    assert table.rule.beta == 0
+    np.testing.assert_allclose(table.probabilities(), [0.01, 0.495, 0.495])
+    draws = table.draw(500, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(draws.probabilities, table.probabilities()[draws.indices])
 
 
 def test_state_is_restored_by_case_name():
