@@ -63,7 +63,10 @@ _CURES: dict[type[sampling.Rule], str] = {
         "Put small groups of the column together, or train nnUNetTrainerIW_<column> with a "
         "`power<x>` below 1."
     ),
-    sampling.ByWeight: "Draw less by weight: take the square roots of the weights, for example.",
+    sampling.ByWeight: (
+        "Draw less by weight: take the square roots of the weights, for example, or after "
+        "`hardest0` a smaller `rare<c>`."
+    ),
     sampling.Rule: "Draw less by hardness: a larger `exploration`, for example.",
 }
 
