@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.bad_input import check_number
+from nnunet_dro.sampling.changed_cases import positions_in_common, restore
 from nnunet_dro.sampling.group_rules import GroupRule
 
 #: Log of the smallest weight of a group relative to the largest.
@@ -137,19 +138,13 @@ class GroupDRO(GroupRule):
 
         Any other group starts with the mean of their weights.
         """
-        names = self.names.tolist()
-        groups = state["groups"]
-        losses = dict(zip(groups, state["losses"], strict=True))
-        log_weights = dict(zip(groups, state["log_weights"], strict=True))
+        here, there = positions_in_common(self.names.tolist(), state["groups"])
+        restore(self._fresh_losses, np.nan, state["losses"], here, there)
 
         # The logarithm of the mean of the weights, not the mean of their logarithms.
-        in_common = [log_weights[name] for name in names if name in log_weights]
         log_mean = 0.0
-        if in_common:
+        if len(there):
+            in_common = np.asarray(state["log_weights"])[there]
             log_mean = np.logaddexp.reduce(in_common) - np.log(len(in_common))
-
-        here = [log_weights.get(name, log_mean) for name in names]
-        self._move(np.array(here))
-
-        fresh = [losses.get(name, np.nan) for name in names]
-        self._fresh_losses = np.array(fresh, dtype=np.float64)
+        restore(self._log_weights, log_mean, state["log_weights"], here, there)
+        self._move(self._log_weights)
