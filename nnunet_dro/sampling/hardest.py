@@ -113,8 +113,6 @@ def hardest_part(losses: FloatArray, base: FloatArray, *, part: float, cap: floa
     threshold, at_threshold = _hardest(losses, room, amount=part * float(base.sum()))
     taken = np.where(losses == threshold, at_threshold, losses > threshold)
     is_learnt = earned(losses, more=taken * room, rest=(1 - taken) * base)
-    if is_learnt == 0:
-        return NO_PART
     return HardestPart(part, is_learnt, cap, threshold, at_threshold, median)
 
 
