@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 from nnunet_dro.arrays import BoolArray, FloatArray, IndexArray
 from nnunet_dro.bad_input import InputError
@@ -25,7 +24,7 @@ from nnunet_dro.evaluation.comparing.one_sided import MethodValues, method_value
 from nnunet_dro.evaluation.scoring.failures import size_columns
 from nnunet_dro.evaluation.scoring.metrics import METRICS, Metric
 from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
-from nnunet_dro.evaluation.stratifying.stratify import ALL, divide
+from nnunet_dro.evaluation.stratifying.stratify import ALL, members_by_stratum
 from nnunet_dro.ranking.contest import Contest, Task, task_weights
 from nnunet_dro.ranking.options import RankOptions
 from nnunet_dro.ranking.words import WORDS
@@ -108,7 +107,9 @@ def read_entries(evaluations: Mapping[str, Evaluation], options: RankOptions) ->
         goodness=goodness,
         units=units,
         strata={
-            attribute: _members(stratum_of_case, ground)
+            attribute: tuple(
+                members_by_stratum(stratum_of_case, ground.cases, attribute=attribute).items()
+            )
             for attribute, stratum_of_case in strata.items()
             if attribute != ALL
         },
@@ -202,15 +203,6 @@ def _without_worst(metric: Metric, task: Task, case: str, team: str) -> str:
         f"`evaluations` must have {metric.title} wherever a label was missed or invented, "
         f"got none of {task.label!r} in {case!r} by {team!r}. {cure}"
     )
-
-
-def _members(
-    stratum_of_case: "pd.Series[str]", ground: CommonGround
-) -> tuple[tuple[str, BoolArray], ...]:
-    """The names of the strata, each with where its cases are."""
-    attribute = str(stratum_of_case.name)
-    codes, names = divide(stratum_of_case, ground.cases, attribute=attribute)
-    return tuple((str(name), np.asarray(codes == code)) for code, name in enumerate(names))
 
 
 def _notes(entries: Entries, results: Mapping[str, _Results]) -> list[str]:

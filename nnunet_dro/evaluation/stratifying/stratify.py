@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from nnunet_dro.arrays import BoolArray, IndexArray
 from nnunet_dro.bad_input import InputError
 from nnunet_dro.evaluation.stratifying.column_strata import ranked
 from nnunet_dro.evaluation.stratifying.parts import Part, column_named, parse_by
@@ -244,7 +244,7 @@ def strata_of_others(
 
 def divide(
     stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
-) -> tuple[npt.NDArray[np.intp], list[str]]:
+) -> tuple[IndexArray, list[str]]:
     """The number of each case's stratum, shape (n_cases,), and the names of the strata by number.
 
     They are in the order of the categories, or without categories in natural order with ``missing``
@@ -281,6 +281,14 @@ def divide(
     used = strata_of_cases.cat.remove_unused_categories().cat
     codes = used.codes.to_numpy(dtype=np.intp)
     return codes, [str(name) for name in used.categories]
+
+
+def members_by_stratum(
+    stratum_of_case: "pd.Series[str]", cases: Sequence[str], *, attribute: str
+) -> dict[str, BoolArray]:
+    """Which of the cases are in each stratum, shape (n_cases,), by its name, as from `divide`."""
+    codes, names = divide(stratum_of_case, cases, attribute=attribute)
+    return {name: np.asarray(codes == code) for code, name in enumerate(names)}
 
 
 def notes_on_entries(

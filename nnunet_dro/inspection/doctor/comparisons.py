@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.arrays import BoolArray
-from nnunet_dro.evaluation.stratifying.stratify import divide
+from nnunet_dro.evaluation.stratifying.stratify import members_by_stratum
 from nnunet_dro.inspection.doctor.columns import DICE, TRAINING, VALIDATION
 
 #: A group is behind if its mean Dice of a label is lower than that of the others by this or more.
@@ -104,10 +104,10 @@ class Group(NamedTuple):
 
 def groups_in(strata: pd.DataFrame) -> Iterator[Group]:
     """The strata of every column in their natural order, and all cases last."""
-    for column in strata:
-        codes, names = divide(strata[column], strata.index.tolist(), attribute=str(column))
-        for code, name in enumerate(names):
-            yield Group(str(column), name, np.asarray(codes == code))
+    for attribute in map(str, strata):
+        members = members_by_stratum(strata[attribute], strata.index.tolist(), attribute=attribute)
+        for name, inside in members.items():
+            yield Group(attribute, name, inside)
     yield Group("", "all cases", np.ones(len(strata), dtype=bool))
 
 
