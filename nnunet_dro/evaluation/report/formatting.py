@@ -214,7 +214,7 @@ def counted_as_worst(row: Record) -> str:
 
 
 def volume(value: float) -> str:
-    """A volume in ml, three significant digits; `NO_VALUE` for NaN."""
+    """A volume in ml, three significant digits up to the fourth decimal; `NO_VALUE` for NaN."""
     if math.isnan(value):
         return NO_VALUE
     if value == 0:
