@@ -21,6 +21,9 @@ _N_BEST = 3  # How many of the best trainers are trained again.
 N_ATTEMPTS = 500  # Random draws after which a space counts as exhausted.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)  # States of trials that count as finished.
 
+#: States of trials whose trainer has had, or will have, its training.
+_TAKEN = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
+
 #: User attributes: the trainer's name, of the trial with its defaults, and of a repetition its
 #: number and what it repeats. Queued trials have them from the beginning, so that what two machines
 #: queue at the same moment is noticed.
@@ -87,18 +90,14 @@ def best_trial(study: optuna.Study) -> FrozenTrial | None:
 
 def is_tried(study: optuna.Study, trainer: str) -> bool:
     """Whether a trial of the search with this trainer waits, runs or has finished."""
-    states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
-    return any(trial.user_attrs.get(TRAINER) == trainer for trial in search_trials(study, states))
+    return any(trial.user_attrs.get(TRAINER) == trainer for trial in search_trials(study, _TAKEN))
 
 
 def has_twin(study: optuna.Study, trial: FrozenTrial) -> bool:
     """Whether an earlier trial of the same trainer and repetition waits, runs or has finished."""
-    states = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
-    for other in study.get_trials(deepcopy=False, states=states):
-        is_earlier = other.number < trial.number
-        if is_earlier and _trainer_and_repeat(other) == _trainer_and_repeat(trial):
-            return True
-    return False
+    taken = study.get_trials(deepcopy=False, states=_TAKEN)
+    earlier = [other for other in taken if other.number < trial.number]
+    return any(_trainer_and_repeat(other) == _trainer_and_repeat(trial) for other in earlier)
 
 
 def _trainer_and_repeat(trial: FrozenTrial) -> tuple[str | None, int | None]:
