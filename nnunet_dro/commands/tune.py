@@ -112,7 +112,7 @@ def tune(options: _Options) -> None:
 
     from nnunet_dro.files.output_folder import check_writable
     from nnunet_dro.nnunet.training import find_target
-    from nnunet_dro.tuning.objective import check_objective, parse_objective
+    from nnunet_dro.tuning.objective import parse_objective, strata_for
     from nnunet_dro.tuning.session import run_study
     from nnunet_dro.tuning.space import parse_space
     from nnunet_dro.tuning.study import Settings
@@ -126,7 +126,7 @@ def tune(options: _Options) -> None:
         iterations=options.iterations,
     )
     cases = options.cases or target.cases
-    check_objective(objective, cases, target.validation_cases())
+    strata_for(objective, cases, target.validation_cases())
     find_command("nnUNetv2_train")
 
     name = options.study

@@ -76,7 +76,7 @@ class Objective:
 def parse_objective(text: str) -> Objective:
     """Read ``STATISTIC [of METRIC] [by COLUMN worst|mean]``.
 
-    `check_objective` checks whether the column exists.
+    `strata_for` checks whether the column exists.
     """
     match = _FORM.fullmatch(text.strip())
     if match is None:
@@ -108,22 +108,24 @@ def parse_objective(text: str) -> Objective:
     return Objective(statistic, metric, by, over)
 
 
-def check_objective(
+def strata_for(
     objective: Objective, cases: Path | None, validation_cases: Collection[str]
-) -> None:
-    """Check that the validation cases can be divided as the objective requires.
+) -> list[str]:
+    """The strata of the validation cases, such as ``case_1=A``; none without a column.
 
-    This happens before anything is trained.
+    Errors say why the cases cannot be divided, before anything is trained.
     """
     if objective.by is None:
-        return
+        return []
     if cases is None:
         raise ValueError(
             f"`objective` needs a case table for `by {objective.by}`, got none. Write cases.csv "
             "into the dataset's raw or preprocessed folder, or name a table with --cases."
         )
 
-    stratify_all(read_cases(cases, validation_cases), [objective.by], validation_cases)
+    table = read_cases(cases, validation_cases)
+    (strata,) = stratify_all(table, [objective.by], validation_cases).values()
+    return [f"{case}={stratum}" for case, stratum in strata.items()]
 
 
 def score(

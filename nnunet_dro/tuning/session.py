@@ -31,7 +31,7 @@ def run_study(settings: Settings, name: str, storage: str | None) -> None:
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
-    topic = about(settings.space, settings.target, settings.objective)
+    topic = about(settings.space, settings.target, settings.objective, settings.cases)
     maximise = settings.objective.maximise
     with (
         warnings.catch_warnings(),

@@ -21,6 +21,7 @@ _ABOUT = "nnunet-dro tune"  # User attribute in which a study records what it is
 #: What a study is about from its second start on: the first training divides the cases, where
 #: nothing has divided them before.
 VALIDATED = "validation cases"
+STRATA = "strata"
 
 #: Seconds between two signs of life of a trial on a shared storage, and seconds without one after
 #: which it is dead.
@@ -161,8 +162,9 @@ def open_study(
         study.set_user_attr(_ABOUT, dict(about))
 
     before = study.user_attrs[_ABOUT]
-    if VALIDATED in about and VALIDATED not in before:
-        before = {**before, VALIDATED: about[VALIDATED]}
+    known_later = {key: about[key] for key in (VALIDATED, STRATA) if key in about}
+    if not known_later.keys() <= before.keys():
+        before = {**known_later, **before}
         study.set_user_attr(_ABOUT, before)
     for key, value in about.items():
         if before.get(key) != value:

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from nnunet_dro.evaluation import METRICS, STATISTICS, summarise
-from nnunet_dro.tuning.objective import Objective, check_objective, parse_objective
+from nnunet_dro.tuning.objective import Objective, parse_objective, strata_for
 
 #: Two labels of two centres, three cases each.
 DICE = {
@@ -67,16 +67,16 @@ def test_values_and_columns_must_be_there(tmp_path):
 
     table = tmp_path / "cases.csv"
     table.write_text("case,centre\na,A\nb,B\nnobody,C\n")
-    check_objective(parse_objective("mean by centre worst"), table, ["a", "b"])
-    check_objective(parse_objective("mean"), None, ["a", "b"])
+    assert strata_for(parse_objective("mean by centre worst"), table, ["a", "b"]) == ["a=A", "b=B"]
+    assert strata_for(parse_objective("mean"), None, ["a", "b"]) == []
     message = r"`by` must be a column of the case table, got 'scanner'\. Choose from: centre"
 
     with pytest.raises(ValueError, match=message):
-        check_objective(parse_objective("mean by scanner worst"), table, ["a", "b"])
+        strata_for(parse_objective("mean by scanner worst"), table, ["a", "b"])
     with pytest.raises(ValueError, match="for `by centre`, got none"):
-        check_objective(parse_objective("mean by centre worst"), None, ["a", "b"])
+        strata_for(parse_objective("mean by centre worst"), None, ["a", "b"])
     with pytest.raises(ValueError, match="got none for c"):
-        check_objective(parse_objective("mean by centre worst"), table, ["a", "c"])
+        strata_for(parse_objective("mean by centre worst"), table, ["a", "c"])
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)

@@ -198,7 +198,7 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     target = find_target("7", "2d", "0", plans="nnUNetPlans")
     with closing(open_storage(None, folder)) as storage:
         study = open_study(
-            storage, NAME, about(space, target, parse_objective("mean")), maximise=True
+            storage, NAME, about(space, target, parse_objective("mean"), None), maximise=True
         )
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})

@@ -171,6 +171,20 @@ def test_study_of_other_validation_cases_is_refused(fake, tune):
     )
 
 
+def test_study_of_other_strata_is_refused(fake, tune):
+    table = fake.root / "raw" / fake.preprocessed.name / "cases.csv"
+    by_centre = (*BETA, "--objective", "mean by centre worst")
+    tune(*by_centre, "--trials", "1")
+    table.write_text(table.read_text().replace("b1,b", "b1,a"))
+
+    refused(
+        tune(*by_centre, "--trials", "2", code=2),
+        "`--study` must be about the same strata, got 'a1=a a2=a b1=a b2=b'",
+        "which was made with 'a1=a a2=a b1=b b2=b'. Name another study with --study.",
+    )
+    tune(*BETA, "--trials", "1", "--study", "of all cases together")
+
+
 def test_training_with_cases_that_are_validated_now_is_no_trial(fake, tune):
     fold = fake.results / "nnUNetTrainerHWS_4epochs__nnUNetPlans__2d" / "fold_0"
     (fold / "validation").mkdir(parents=True)
