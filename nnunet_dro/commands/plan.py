@@ -59,7 +59,7 @@ def plan(options: _Options) -> None:
     if options.pilot is not None:
         _check_pilot(requirement, options)
     is_of_percentile = not is_of_measurements(requirement) and not is_of_failures(requirement)
-    if is_of_percentile and (options.expect or options.spread):
+    if is_of_percentile and options.expect:
         raise InputError(
             "expect",
             must="come with a mean, a typical difference or failures",
@@ -129,7 +129,7 @@ def _table_without_pilot(requirement: "Requirement", options: _Options) -> "Rend
             "spread",
             must="come with a mean",
             got=repr(options.spread),
-            cure="Leave it out.",
+            cure="Write --pilot FOLDER, an evaluation of earlier cases, or leave it out.",
         )
 
     requirement = _with_least(requirement, "n")

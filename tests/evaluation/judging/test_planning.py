@@ -315,6 +315,7 @@ def test_patients_of_a_pilot_count_once(tmp_path):
         ),
         ("p5>=0.70", "must have a confidence to be planned"),
         ("p5>=0.70@95 --expect 2%", "`--expect` must come with a mean, a typical difference"),
+        ("p5>=0.70@95 --spread 3pt", "`--spread` must come with a mean, got '3pt'"),
         ("failure_high>=10%", "must have a confidence to be planned"),
         ("failure_high<=0%", "or a bound that is easier to meet"),
         ("failure_high<=10% --expect 2pt", "`--expect` must be a share of cases"),
