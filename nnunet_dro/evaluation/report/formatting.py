@@ -198,10 +198,14 @@ def range_of_trainings(row: Record, statistic: str, metric: Metric) -> str:
 
 
 def p_value(value: float) -> str:
-    """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN."""
+    """A p value with three decimals, ``<0.001`` below that; `NO_VALUE` for NaN.
+
+    Four decimals tell on which side of 0.05 it lies where three do not.
+    """
     if value < 0.001:
         return "<0.001"
-    return written(value, ".3f")
+    form = ".4f" if f"{value:.3f}" == "0.050" else ".3f"
+    return written(value, form)
 
 
 def counted_as_worst(row: Record) -> str:
