@@ -90,13 +90,13 @@ def label_words(label: str) -> str:
 
 
 def share(value: float) -> str:
-    """A share in per cent; never 0 or 100 for what is not."""
+    """A share in per cent; never 0 or 100 for what is not, and `NO_VALUE` for NaN."""
     percent = 100 * value
-    if 0 < percent < 0.5:
+    if 0 < percent <= 0.5:
         return "<1 %"
     if 99.5 <= percent < 100:
         return ">99 %"
-    return f"{percent:.0f} %"
+    return written(value, ".0%")
 
 
 def written(value: float, form: str) -> str:

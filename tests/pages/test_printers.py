@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnunet_dro.naming import NO_VALUE, count, plain
+from nnunet_dro.naming import NO_VALUE, count, plain, share
 from nnunet_dro.pages import latex, markdown
 from nnunet_dro.pages.document import Cell, Column, Figure, Heading, Note, Prose, Table
 from nnunet_dro.pages.html import breakable, html
@@ -266,3 +266,9 @@ def test_counts_have_a_plural_and_control_characters_are_replaced():
         "2 strata",
     ]
     assert plain("a\x1b[2Jb\n") == "a�[2Jb�"
+
+
+def test_a_share_is_0_or_100_per_cent_only_where_it_is():
+    values = (0.0, 0.001, 1 / 200, 0.0051, 0.994, 199 / 200, 1.0, float("nan"))
+    shown = ["0 %", "<1 %", "<1 %", "1 %", "99 %", ">99 %", "100 %", NO_VALUE]
+    assert [share(value) for value in values] == shown

@@ -35,7 +35,8 @@ from nnunet_dro.evaluation.report.formatting import (
 from nnunet_dro.evaluation.report.words import say
 from nnunet_dro.evaluation.statistics.intervals import FEWEST
 from nnunet_dro.files.case_table import MISSING, attributes_of
-from nnunet_dro.naming import name_some, written
+from nnunet_dro.naming import name_some
+from nnunet_dro.naming import share as in_per_cent  # a name that shares of cases have
 from nnunet_dro.pages.document import Block, Column, Heading, Note, Prose, Table
 from nnunet_dro.pages.terminal import printed
 
@@ -147,7 +148,7 @@ def plan_table(
 
         def chance(n: int) -> str:
             n_with_label = cases_with_label(n, known_share)
-            return written(chance_of_failures(requirement, n_with_label, expected_share), ".0%")
+            return in_per_cent(chance_of_failures(requirement, n_with_label, expected_share))
 
         columns.append((Column(f"chance, if {100 * expected_share:g} % do"), chance))
 
@@ -210,7 +211,7 @@ def power_table(
             planned.add(cases_to_collect(n, share))
 
     def chance(n: int) -> str:
-        return written(chance_to_meet(requirement, expected, cases_with_label(n, share)), ".0%")
+        return in_per_cent(chance_to_meet(requirement, expected, cases_with_label(n, share)))
 
     columns = [*_size_columns("cases", share), (Column("chance that it is met"), chance)]
     blocks: list[Block] = [Heading(requirement.text)]
@@ -233,7 +234,7 @@ def _size_columns(noun: str, share: float) -> list[tuple[Column, Callable[[int],
 
 
 def _chance(column: str, row: Any) -> str:
-    return written(float(row[column]), ".0%")
+    return in_per_cent(float(row[column]))
 
 
 def planned_sizes(requirement: Requirement, sizes: list[int], *, share: float | None) -> list[int]:

@@ -30,7 +30,7 @@ from nnunet_dro.evaluation.scoring.failures import DEFAULT_FAILURE
 from nnunet_dro.evaluation.statistics.columns import unit_of
 from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.stratifying.stratify import ALL
-from nnunet_dro.naming import count, written
+from nnunet_dro.naming import count, share, written
 from nnunet_dro.pages.document import Column, Table
 from nnunet_dro.pages.html import page_environment
 from nnunet_dro.pages.markdown import escape_markdown, markdown
@@ -114,7 +114,7 @@ def _template_values(evaluation: Evaluation, cases_and_patients: pd.DataFrame) -
     n_patients = None
     if "patients" in cases_and_patients:
         n_patients = int(cases_and_patients["patients"].iloc[0])
-    shares = [f"{100 * share:.0f} %" for share in cases_and_patients["share"]]
+    shares = cases_and_patients["share"].map(share)
 
     # Those of a report are of the first metric.
     all_findings = [*view.findings]

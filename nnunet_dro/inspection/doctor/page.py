@@ -125,7 +125,7 @@ def _spread(answer: Answer) -> list[Block]:
         ("From patch to patch of a case", written(spread.within, ".3f")),
         (
             "Share of the variance of one loss that is between cases",
-            written(spread.share_between, ".0%"),
+            share(spread.share_between),
         ),
     ]
     draws = answer.draws

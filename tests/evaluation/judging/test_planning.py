@@ -212,7 +212,7 @@ def test_bounds_that_were_asked_for_are_columns(pilot):
     assert of_a[5] == f"{100 * stats.betabinom.pmf(0, 59, 0.5, 20.5):.0f}"
 
     (of_b,) = [row for row in rows if row[:2] == ["tumour", "B"]]
-    assert of_b[3:6] == ["5", "0", "0"]
+    assert of_b[3:6] == ["5", "0", "<1"], "with so few cases hardly ever"
 
 
 @pytest.mark.parametrize("share", [0.875, 0.5, 0.97])
