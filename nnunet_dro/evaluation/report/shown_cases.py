@@ -127,6 +127,7 @@ class ShownCases:
         n_left_out = len(self.scores) - len(self.table.keys)
         return say(
             "case_table",
+            metric=self.metrics[0],
             n_rows=len(self.scores),
             n_left_out=n_left_out,
             most_rows=parts.MOST_CASE_ROWS,

@@ -73,3 +73,12 @@ def test_cases_stay_cases_without_patients():
     page = evaluation_html(evaluation_of(*scores_of(30)))
     assert "Every dot is a case" in page
     assert "share of cases (%)" in page
+
+
+def test_only_errors_without_a_sign_can_be_sorted_worst_first():
+    cases = ShownCases.of(with_patients("mean"), [metric_named("dice")])
+    signed = replace(cases, metrics=[metric_named("volume_error")])
+
+    assert cases.about_table == "A row per case and label, worst first."
+    order = "from the largest to the smallest volume error"
+    assert signed.about_table == f"A row per case and label, {order}."
