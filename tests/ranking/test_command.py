@@ -213,6 +213,12 @@ def test_invalid_files_are_scored_as_failed_if_asked(spoilt):
     assert scores.loc["case_01", "dice"].tolist() == [0, 0]
     assert (scores.loc["case_01", "hd95"] > 10).all()
 
+    pack = spoilt / "pack"
+    done(run("report", spoilt / "out-evaluations" / "good", "--pack", pack))
+    said = "1 case with a prediction that cannot be scored and counts as failed; every other case"
+    assert said in (pack / "claim.md").read_text()
+    assert "cannot be scored and counts as failed: 1 case." in (pack / "model_card.md").read_text()
+
     # What is kept is not what is asked for without --invalid worst.
     assert "3 invalid files" in done(run_rank(spoilt, out="again"), 2).stderr
     options = (*options, "--aggregate-only", "--overwrite")

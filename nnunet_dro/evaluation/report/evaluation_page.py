@@ -57,8 +57,8 @@ def evaluation_html(
     blocks += _volumes(cases)
     blocks += _false_positives(cases)
     if entries:
-        missing = evaluation.inputs.get("missing_predictions", ())
-        blocks += _pictures(entries, links, any_missing=bool(missing))
+        any_missing = any(map(evaluation.inputs.get, ("missing_predictions", "invalid_predictions")))
+        blocks += _pictures(entries, links, any_missing=any_missing)
 
     pictures = {
         (entry.case, entry.label): f"picture-{number}" for number, entry in enumerate(entries)
