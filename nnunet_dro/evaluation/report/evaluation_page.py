@@ -57,7 +57,9 @@ def evaluation_html(
     blocks += _volumes(cases)
     blocks += _false_positives(cases)
     if entries:
-        any_missing = any(map(evaluation.inputs.get, ("missing_predictions", "invalid_predictions")))
+        any_missing = any(
+            map(evaluation.inputs.get, ("missing_predictions", "invalid_predictions"))
+        )
         blocks += _pictures(entries, links, any_missing=any_missing)
 
     pictures = {
