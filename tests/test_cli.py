@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from nnunet_dro import __version__
 from nnunet_dro import progress_bar as module
 from nnunet_dro.cli import app
-from nnunet_dro.commands.shared import takes
-from nnunet_dro.commands.usage import Commands, CommandWithPanels, with_flags
+from nnunet_dro.commands.shared import stop_if_unmet, takes
+from nnunet_dro.commands.usage import Commands, CommandWithPanels, stop, with_flags
 from nnunet_dro.progress_bar import progress_bar
 from tests.commands import done, refused, run
 
@@ -157,6 +157,18 @@ def test_an_error_names_the_flag_that_was_typed(tmp_path, monkeypatch, words, fl
     (tmp_path / "file").touch()
 
     assert refused(run(*words)).startswith(f"nnunet-dro: `{flag}` must ")
+
+
+def test_no_name_in_an_error_or_a_verdict_moves_the_cursor(capsys):
+    outcome = {"passed": False, "verdict": "not met", "line": "a\n\x1b[2Jb"}
+    with pytest.raises(typer.Exit):
+        stop_if_unmet([outcome])
+    with pytest.raises(typer.Exit):
+        stop("c\x1b[2Jd", 2)
+
+    verdict, error = capsys.readouterr().err.splitlines()
+    assert verdict == "nnunet-dro: requirement not met: a��[2Jb"
+    assert error == "nnunet-dro: c�[2Jd"
 
 
 def test_an_error_leaves_columns_and_arguments_their_names():

@@ -18,6 +18,7 @@ from nnunet_dro.commands.completion import complete_column
 from nnunet_dro.commands.usage import LOCKED, CommandWithPanels
 from nnunet_dro.evaluation.comparing.options import SECTIONS
 from nnunet_dro.evaluation.inputs.flags import REQUIREMENTS, Declared, declared
+from nnunet_dro.naming import plain
 from nnunet_dro.nnunet.command import Device
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: The exit code of each verdict but ``met``; that of the first one that occurs.
 _EXIT_CODES = {"not met": 3, "cannot tell": 4}
+
+#: What the line of each says.
+_UNMET = {"not met": "requirement not met", "cannot tell": "cannot tell if a requirement is met"}
 
 _Options = TypeVar("_Options")
 
@@ -165,10 +169,8 @@ def stop_if_unmet(requirements: Sequence[Mapping[str, Any]]) -> None:
     """
     unmet = [outcome for outcome in requirements if not outcome["passed"]]
     for outcome in unmet:
-        verdict = "requirement not met"
-        if outcome["verdict"] == "cannot tell":
-            verdict = "cannot tell if a requirement is met"
-        typer.echo(f"nnunet-dro: {verdict}: {outcome['line']}", err=True)
+        verdict = _UNMET[outcome["verdict"]]
+        typer.echo(f"nnunet-dro: {verdict}: {plain(outcome['line'])}", err=True)
 
     verdicts = {outcome["verdict"] for outcome in unmet}
     for verdict, code in _EXIT_CODES.items():

@@ -14,6 +14,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from nnunet_dro.naming import plain
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -61,7 +63,7 @@ on small images."""
 
 def stop(message: str, code: int) -> None:
     """End the program with one line on standard error."""
-    typer.echo(f"nnunet-dro: {' '.join(message.split())}", err=True)
+    typer.echo(f"nnunet-dro: {plain(' '.join(message.split()))}", err=True)
     raise typer.Exit(code)
 
 
