@@ -555,7 +555,10 @@ def test_summary_json_that_lacks_cases_is_noted_and_never_scored_as_failed(witho
 
     notes = made.summary_of(study / "out")["notes"]
     assert "1 of 2 references are not in the summary.json and are not evaluated." in notes
-    assert "Cases of the summary.json without a reference: stranger." in notes
+    assert (
+        "Evaluated by the counts in summary.json, without a file among the references: stranger."
+        in notes
+    )
 
     done(run(*command, "-o", study / "by", "--bootstrap", 0, "--by", "auto:components"))
     assert made.scores_of(study / "by")["auto:components"].tolist() == ["2", "missing"]

@@ -102,7 +102,10 @@ def matched_inputs(
     extra = sorted(cases - set(references))
     if extra:
         names = name_some(extra, at_most=20)
-        notes.append(f"Cases of the summary.json without a reference: {names}.")
+        notes.append(
+            "Evaluated by the counts in summary.json, without a file among the references: "
+            f"{names}."
+        )
 
     # The cases of other folds are not expected.
     expected = () if is_one_fold(summary) else tuple(lacking)
