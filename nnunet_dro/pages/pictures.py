@@ -106,15 +106,15 @@ def grey_levels(image: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The values of an image from 0 (black) to 1 (white), but for the darkest and brightest few.
 
     (image - low) / (high - low), clipped, with the percentiles of `_WINDOW` as ends. A constant
-    image is black, and so is a voxel without a value (NaN).
+    image is black.
     """
     # Two million voxels are enough for the percentiles.
     step = max(1, image.size // 2_000_000)
     sample = image.ravel()[::step]
-    low, high = np.nanpercentile(sample, _WINDOW)
+    low, high = np.percentile(sample, _WINDOW)
     span = max(float(high - low), 1e-9)
 
-    return np.nan_to_num(np.clip((image - low) / span, 0, 1))
+    return np.asarray(np.clip((image - low) / span, 0, 1))
 
 
 def data_uri(
