@@ -111,8 +111,7 @@ class Blocks:
         """Count again how many cases of each block are unseen and unclaimed."""
         shared = self.shared
         for block in blocks:
-            seen = shared.seen[self._slice(block)]
-            shared.unseen[block] = len(seen) - np.count_nonzero(seen)
+            shared.unseen[block] = np.count_nonzero(~shared.seen[self._slice(block)])
             self._count_unclaimed(block)
         shared.any_unseen[0] = shared.unseen.any()
 

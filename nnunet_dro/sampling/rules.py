@@ -276,8 +276,6 @@ class EarnedBall(KLBall):
     def _beta(self, losses: FloatArray) -> float:
         beta = super()._beta(losses)
         share = uncertainty_sets.earned_share(losses, share=self.share, beta=beta)
-        if share == self.share:
-            return beta
         return uncertainty_sets.kl_ball_beta(losses, share=share, start=beta)
 
 
