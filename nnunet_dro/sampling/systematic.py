@@ -241,13 +241,9 @@ def _draw_along(line: _Line, n_points: int, rng: np.random.Generator) -> list[tu
     for block, points in points_of_block.items():
         lengths = line.inside(block)
         length = float(line.lengths[block])
-        if length <= distance and len(points) == 1:
-            # The order of the cases does not matter to a single point.
-            cases = cases_at([rng.random()], lengths)
-        else:
-            shuffled = rng.permutation(len(lengths))
-            places = [point / length for point in points]
-            cases = shuffled[cases_at(places, lengths[shuffled])]
+        shuffled = rng.permutation(len(lengths))
+        places = [point / length for point in points]
+        cases = shuffled[cases_at(places, lengths[shuffled])]
 
         first = block * line.blocks.size
         drawn += [(first + case, float(lengths[case]) / distance) for case in cases.tolist()]
@@ -261,13 +257,8 @@ def _points_by_block(
 
     Only blocks that points fall on are there.
     """
-    n_blocks = line.blocks.n_blocks
-    if n_blocks == 1:
-        distance = float(line.lengths[0]) / n_points
-        return {0: _equidistant(n_points, distance, rng)}, distance
-
     # The blocks in random order.
-    order = rng.permutation(n_blocks)
+    order = rng.permutation(line.blocks.n_blocks)
     lengths = line.lengths[order]
     ends = np.add.accumulate(lengths)
     distance = float(ends[-1]) / n_points
