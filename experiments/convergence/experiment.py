@@ -228,7 +228,13 @@ def _page(kind: str, tables: Tables, quick: bool) -> Page:
     more = {"-rule": decision(scores, asked.roles, wrong_labels=asked.wrong_labels)}
     # Of the oldest trainings only the means over the cases were kept.
     if tables.has_file("-cases"):
-        more["-wider"] = for_other_cases(scores, tables["-cases"], asked.roles)
+        more["-wider"] = for_other_cases(
+            scores,
+            tables["-cases"],
+            asked.roles,
+            # Each seed makes phantoms of its own, whose names are the same.
+            case_columns=(["seed", "case"], ["case"])[kind in REAL],
+        )
     text = page_text(
         scores,
         asked,

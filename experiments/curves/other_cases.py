@@ -19,7 +19,9 @@ from experiments.curves.results import (
 COLUMNS = ["stratum", "method", "seeds", "cases", "trainings", "trainings and cases"]
 
 
-def for_other_cases(scores: pd.DataFrame, cases: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+def for_other_cases(
+    scores: pd.DataFrame, cases: pd.DataFrame, roles: Roles, *, case_columns: list[str]
+) -> pd.DataFrame:
     """Differences to plain training at the end, with intervals of two kinds.
 
     As `nnunet-dro compare` of several trainings does, the interval for other trainings is widened
@@ -32,6 +34,8 @@ def for_other_cases(scores: pd.DataFrame, cases: pd.DataFrame, roles: Roles) -> 
         cases: ``method``, ``seed``, ``stratum``, ``label``, ``case`` and ``dice`` in [0, 1] of
             every test case at the end.
         roles: What the methods and strata are.
+        case_columns: Columns that tell test cases apart: ``case``, and ``seed``, too, where each
+            seed makes its own and their names repeat.
 
     Returns:
         A row per stratum and method but plain training, and per method for "all rare", the mean
@@ -55,7 +59,7 @@ def for_other_cases(scores: pd.DataFrame, cases: pd.DataFrame, roles: Roles) -> 
         baseline = roles.plain_elsewhere.get(method, roles.plain)
         if method != baseline:
             is_member = dice["stratum"].isin(members[change["stratum"]])
-            half, n_cases = _half_for_cases(dice[is_member], method, baseline)
+            half, n_cases = _half_for_cases(dice[is_member], method, baseline, case_columns)
             rows.append(_row(change, half, n_cases))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -70,7 +74,9 @@ def _row(change: Mapping[str, Any], half_for_cases: float, n_cases: int) -> tupl
     return (*place, for_trainings, for_both)
 
 
-def _half_for_cases(dice: pd.DataFrame, method: str, baseline: str) -> tuple[float, int]:
+def _half_for_cases(
+    dice: pd.DataFrame, method: str, baseline: str, case_columns: list[str]
+) -> tuple[float, int]:
     """Half the width of the interval for other test cases with these trainings, in points.
 
     The interval is Student's t. Seeds count alike, and so do strata. What a case adds to the
@@ -81,7 +87,7 @@ def _half_for_cases(dice: pd.DataFrame, method: str, baseline: str) -> tuple[flo
     change = 100 * (wide[method] - wide[baseline]).dropna()
     tests = change.groupby(["seed", "stratum"])
     weight = 1 / (tests.ngroups * tests.transform("size"))
-    added = (weight * (change - tests.transform("mean"))).groupby("case").sum()
+    added = (weight * (change - tests.transform("mean"))).groupby(case_columns).sum()
     n = len(added)
     if n < 2:
         return np.nan, n

@@ -14,7 +14,7 @@ ROLES = Roles("plain", "IW", common=("common",), rare=("rare",), label="lesion")
 TWO_RARE = Roles("plain", "IW", common=("common",), rare=("a", "b"), label="lesion")
 
 
-def studied(dice, roles=ROLES):
+def studied(dice, roles=ROLES, *, case_columns=("case",)):
     """The table of Dice by (method, seed, stratum, case) of a label."""
     rows = [(*place, "lesion", value) for place, value in dice.items()]
     cases = pd.DataFrame(rows, columns=["method", "seed", "stratum", "case", "label", "dice"])
@@ -22,7 +22,8 @@ def studied(dice, roles=ROLES):
     scores = cases.groupby(keys, sort=False)["dice"].agg(["mean", "size"]).reset_index()
     scores = scores.rename(columns={"size": "n"})
     scores = scores.assign(trainer="T", iteration=10, p10=scores["mean"], share=0.5)
-    return for_other_cases(scores, cases, roles).set_index(["stratum", "method"])
+    table = for_other_cases(scores, cases, roles, case_columns=list(case_columns))
+    return table.set_index(["stratum", "method"])
 
 
 def numbers(text):
@@ -72,6 +73,23 @@ def test_a_case_in_every_seed_is_one_case():
     error = 100 * stats.sem(changes)
     assert shared == pytest.approx(2 * stats.t.ppf(0.975, 19) * error, abs=0.11)
     assert own == pytest.approx(shared / np.sqrt(5), rel=0.1)
+
+
+def test_cases_that_share_a_name_alone_are_several():
+    rng = np.random.default_rng(0)
+    changes = rng.normal(0.05, 0.1, (5, 20))
+
+    def of(name, **options):
+        dice = {}
+        for seed, case in np.ndindex(changes.shape):
+            dice["plain", seed, "rare", name.format(seed, case)] = 0.5
+            dice["IW", seed, "rare", name.format(seed, case)] = 0.5 + changes[seed, case]
+        return studied(dice, **options).loc["rare", "IW"]
+
+    same_names = of("phantom_{1}", case_columns=["seed", "case"])
+
+    assert same_names["cases"] == 100
+    assert same_names.equals(of("phantom_{0}_{1}"))
 
 
 def test_several_rare_strata_count_alike():
