@@ -88,7 +88,7 @@ def compile(findings: Any) -> None:
             breaks=sum(counters["graph_break"].values()),
         )
         if name == "nnUNetTrainerL2RW":
-            learned = trainer._learned
+            learned = trainer._learned.learned
             findings.note(
                 "compile, way of L2RW", at_once=learned.at_once, why_not=learned.not_at_once
             )

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from torch import distributed as dist
 
 from nnunet_dro.files.case_table import MISSING
 from nnunet_dro.losses import LearnedWeights, WeightedGradient
+from nnunet_dro.losses.learned_weights import Batch
 from nnunet_dro.naming import count, name_some
 from nnunet_dro.sampling import UNIFORM, HardnessTable
 from nnunet_dro.trainers.case_columns import CaseColumns
@@ -37,42 +38,52 @@ _SMALL_BATCH = 4
 
 
 class FastestWay:
-    """Finds the faster of the two ways to learnt weights in the first iterations of a training.
+    """Weighted gradients in the faster of the two ways, which the first iterations find.
 
     Both ways are exact.
+
+    Args:
+        learned: What computes the gradients.
+        device: Where it does so.
+        report: Takes one line for the log once the choice is made.
     """
 
-    def __init__(self, learned: LearnedWeights, device: torch.device) -> None:
+    def __init__(
+        self, learned: LearnedWeights, device: torch.device, report: Callable[[str], object]
+    ) -> None:
         self.learned = learned
         self.device = device
+        self.report = report
         self.times: list[float] = []
-        self._started = 0.0
 
-    def start(self) -> None:
-        """Start an iteration; the ways take turns."""
-        is_turn_of_at_once = len(self.times) % 2 == 1
-        self.learned.at_once = is_turn_of_at_once and self.learned.not_at_once is None
-        self._started = self._now()
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a way was chosen; until then they take turns."""
+        return len(self.times) == 4 or self.learned.not_at_once is not None
 
-    def stop(self) -> str | None:
-        """End an iteration, and return one line for the log once the choice is made."""
-        self.times.append(self._now() - self._started)
+    def gradient(self, batch: Batch, trusted: Batch) -> WeightedGradient:
+        """See `LearnedWeights.gradient`."""
+        if self.is_chosen:
+            return self.learned.gradient(batch, trusted)
+
+        self.learned.at_once = len(self.times) % 2 == 1
+        start = self._now()
+        gradient = self.learned.gradient(batch, trusted)
+        self.times.append(self._now() - start)
+        if self.is_chosen:
+            self.report(f"Learning to reweight: the weights are computed {self._choice()}")
+        return gradient
+
+    def _choice(self) -> str:
+        """Choose a way, and say which and why."""
         reason = self.learned.not_at_once
         if reason is not None:
-            return (
-                "Learning to reweight: the weights are computed case by case and not at once: "
-                f"{reason}"
-            )
-        if len(self.times) < 4:
-            return None
+            return f"case by case and not at once: {reason}"
 
         case_by_case, at_once = self.times[2:]  # the first turn of each way warms up
         self.learned.at_once = at_once < case_by_case
         way = "at once" if self.learned.at_once else "case by case"
-        return (
-            f"Learning to reweight: the weights are computed {way} (case by case "
-            f"{case_by_case:.3f} s, at once {at_once:.3f} s per iteration)"
-        )
+        return f"{way} (case by case {case_by_case:.3f} s, at once {at_once:.3f} s per iteration)"
 
     def _now(self) -> float:
         if self.device.type == "cuda":
@@ -95,8 +106,7 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     dataloader_trusted: Any = None
     #: Created together with the data loaders.
     weights_log: WeightsLog
-    _learned: LearnedWeights | None = None
-    _fastest_way: FastestWay | None = None
+    _learned: LearnedWeights | FastestWay | None = None
 
     def _check_before_training(self) -> None:
         cases = [str(case) for case in self.do_split()[0]]
@@ -167,19 +177,9 @@ class nnUNetTrainerL2RW(NamedTrainer):  # noqa: N801
     def train_step(self, batch: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
         """Make a step along the weighted gradient, and return the unweighted mean loss."""
         if self._learned is None:
-            self._learned = self._learning()
-            if len(batch["data"]) > 1:
-                self._fastest_way = FastestWay(self._learned, self.device)
+            self._learned = FastestWay(self._learning(), self.device, self.print_to_log_file)
         trusted = next(self.dataloader_trusted)
-
-        if self._fastest_way is not None:
-            self._fastest_way.start()
         gradient = self._learned.gradient(self._inputs(batch), self._inputs(trusted))
-        if self._fastest_way is not None:
-            choice = self._fastest_way.stop()
-            if choice is not None:
-                self.print_to_log_file(choice)
-                self._fastest_way = None
 
         drawn = CaseColumns.in_batch(batch, device=self.device)
         drawn = replace(drawn, losses=gradient.losses, weights=gradient.weights)
