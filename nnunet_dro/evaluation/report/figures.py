@@ -95,12 +95,12 @@ def cases_by_stratum(
 ) -> list[StratumCases]:
     """The cases of every stratum of one attribute, for one label and metric.
 
-    Scores are numbered as the case table.
+    Scores are those of the label, numbered as the case table.
     """
-    scores = scores[scores["label"] == label]
     values = np.array(fmt.shown(scores[metric.name], metric))
     row_numbers = scores.index.to_numpy(dtype=np.int64)
-    strata_of_rows = scores["case"].map(stratum_of_case.astype(object)).to_numpy(dtype=object)
+    codes, names = pd.factorize(scores["case"].map(stratum_of_case))
+    code_of_stratum = {str(name): code for code, name in enumerate(names)}
 
     places = {str(name): place for place, name in enumerate(strata["stratum"].unique())}
     strata = strata[(strata["label"] == label) & (strata["metric"] == metric.name)]
@@ -108,7 +108,7 @@ def cases_by_stratum(
     cases = []
     for record in fmt.records(strata):
         stratum = str(record["stratum"])
-        inside = strata_of_rows == stratum
+        inside = codes == code_of_stratum.get(stratum)
         marks = {name: fmt.scaled(float(record[name]), metric) for name in _MARKS}
         cases.append(
             StratumCases.of(
@@ -136,7 +136,7 @@ def distribution(
     Dots are those of the worst ``at_most`` cases of each stratum (None: of all). The figure knows
     the metric's ``column`` of the case table.
     """
-    values = [float(value) for stratum in strata for value in stratum.values]
+    values = [value for stratum in strata for value in stratum.values.tolist()]
     low, high = svg.value_range(values, fraction=metric.is_bounded)
     x = svg.Scale(low, high, _SIDE, svg.WIDTH - _SIDE)
     height = _TOP + _ROW * len(strata) + _BOTTOM
@@ -216,22 +216,13 @@ def _middle_half(stratum: StratumCases, x: svg.Scale, middle: float) -> list[Mar
 
 def _dots(stratum: StratumCases, x: svg.Scale, middle: float, at_most: int | None) -> list[Markup]:
     """The dots of the worst cases, which know their rows of the case table."""
-    rows = stratum.rows[:at_most]
-    places = [x(float(value)) for value in stratum.values[:at_most]]
-    offsets = swarm(np.array(places))
-
-    dots = []
-    for place, row, offset in zip(places, rows, offsets, strict=True):
-        y = middle + float(offset)
-        dots.append(
-            svg.dot(
-                place,
-                y,
-                int(row),
-                colour=stratum.index,
-            )
-        )
-    return dots
+    rows = stratum.rows[:at_most].tolist()
+    places = [x(value) for value in stratum.values[:at_most].tolist()]
+    heights = (middle + swarm(np.array(places))).tolist()
+    return [
+        svg.dot(place, y, row, colour=stratum.index)
+        for place, y, row in zip(places, heights, rows, strict=True)
+    ]
 
 
 def _median_and_tail(
@@ -299,7 +290,7 @@ def quantile_curves(
 
     Values between those of cases are interpolated, as those of percentiles are.
     """
-    values = [float(value) for stratum in strata for value in stratum.values]
+    values = [value for stratum in strata for value in stratum.values.tolist()]
     x, y = svg.scales((0, 100), svg.value_range(values, fraction=metric.is_bounded))
     parts = svg.axes(
         x,
@@ -319,9 +310,7 @@ def quantile_curves(
         shares = np.linspace(0, 1, n_points)
         heights = np.quantile(ordered, shares)
 
-        points = [
-            (x(100 * share), y(height)) for share, height in zip(shares, heights, strict=True)
-        ]
+        points = zip(map(x, (100 * shares).tolist()), map(y, heights.tolist()), strict=True)
         colour, dashes = looks_of(stratum.index)
         parts.append(svg.curve(points, colour, dashes))
 
