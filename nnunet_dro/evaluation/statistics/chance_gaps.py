@@ -111,7 +111,10 @@ def _chance_gap(
     sizes = [len(stratum) for stratum in values]
     statistic = told_statistic(metric, sizes)
     every = np.concatenate(values)
-    gap = float(_gaps(every[None], sizes, statistic, metric, reference)[0])
+    ascending = np.sort(every)
+    # Places among the values are small numbers, which are moved and sorted in half the time.
+    places = ascending.searchsorted(every).astype(np.min_scalar_type(len(every)))
+    gap = float(_gaps(places[None], ascending, sizes, statistic, metric, reference)[0])
 
     n_draws, n_ordered = orders.shape
     n_rows = max(1, _AT_A_TIME // n_ordered)
@@ -121,7 +124,7 @@ def _chance_gap(
         # Without the places beyond its values, a random order is one of these.
         if len(every) < n_ordered:
             inside = inside[inside < len(every)].reshape(-1, len(every))
-        drawn.append(_gaps(every[inside], sizes, statistic, metric, reference))
+        drawn.append(_gaps(places.take(inside), ascending, sizes, statistic, metric, reference))
     by_chance = np.concatenate(drawn)
 
     # Sums in another order differ in the last digits.
@@ -144,7 +147,8 @@ def _random_orders(n: int) -> OrderArray:
 
 
 def _gaps(
-    divided: FloatArray,
+    divided: npt.NDArray[np.unsignedinteger],
+    ascending: FloatArray,
     sizes: Sequence[int],
     statistic: str,
     metric: Metric,
@@ -152,18 +156,21 @@ def _gaps(
 ) -> FloatArray:
     """By how much the best stratum, or the reference, is better than the worst of the others.
 
-    Each row of ``divided``, shape (n_draws, n), has the values of the strata one after the other.
+    Each row of ``divided``, shape (n_draws, n), has the places of the strata's values among the
+    ``ascending`` ones, shape (n,), one stratum after the other.
     """
     lengths = np.asarray(sizes, dtype=np.intp)
     ends = np.cumsum(lengths)
     if statistic == "mean":
-        sums = np.add.reduceat(divided, ends - lengths, axis=1)
+        sums = np.add.reduceat(ascending[divided], ends - lengths, axis=1)
         statistics = (sums / lengths).T
     else:
         strata = np.split(divided, ends[:-1], axis=1)
         percent = PERCENTILES[statistic]
-        ascending = [np.sort(stratum, axis=1) for stratum in strata]
-        statistics = np.array([percentile(stratum, percent) for stratum in ascending])
+        in_order = [np.sort(stratum, axis=1) for stratum in strata]
+        statistics = np.array(
+            [percentile(places, percent, values=ascending) for places in in_order]
+        )
 
     goodness = np.asarray(metric.goodness(statistics))
     if reference is None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nnunet_dro.arrays import FloatArray
@@ -60,16 +61,22 @@ def describe(values: FloatArray) -> dict[str, float]:
     return counts | {name: statistics[name] for name in STATISTICS}
 
 
-def percentile(ascending: FloatArray, percent: float) -> FloatArray:
+def percentile(
+    ascending: npt.NDArray[Any], percent: float, *, values: FloatArray | None = None
+) -> FloatArray:
     """As numpy.percentile of ascending values, shape (..., n).
 
-    With sorting, it takes a quarter of the time, and a hundredth for few values.
+    With sorting, it takes a quarter of the time, and a hundredth for few values. Where the
+    ``values`` are given, the ascending numbers are places among them.
     """
     last = ascending.shape[-1] - 1
     place = last * (percent / 100)
     below = int(place)
     low = ascending.T[below]
     high = ascending.T[min(below + 1, last)]
+    if values is not None:
+        low = values[low]
+        high = values[high]
 
     # From the nearer end: then the result never lies beyond the other one.
     share = place - below
