@@ -9,7 +9,7 @@ Source: Johnson and Mizoguchi 1978, Selecting the Kth element in X + Y and X1 + 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -100,8 +100,8 @@ class _Bracket:
         ends = np.arange(len(self.ascending))
         ends[:n_up_to] = n_up_to + np.searchsorted(larger, partners, side="right")[::-1]
         if _n_means(ends) >= place:
-            return replace(self, high=number, high_ends=ends)
-        return replace(self, low=number, low_ends=ends)
+            return _Bracket(self.ascending, self.low, number, self.low_ends, ends)
+        return _Bracket(self.ascending, number, self.high, ends, self.high_ends)
 
 
 def _n_means(ends: IndexArray) -> int:
@@ -147,10 +147,8 @@ def _all_pairs(n: int) -> tuple[IndexArray, IndexArray]:
 
 def _brackets(ascending: FloatArray, places: Sequence[int]) -> Iterator[_Bracket]:
     """A bracket for each of some places, as small as it gets."""
-    n = len(ascending)
-    middles = np.arange(1, 2 * _N_IN_GUESS, 2) * n // (2 * _N_IN_GUESS)
-    thinned = ascending[middles]
-    roughly = np.sort(_pair_means(thinned))
+    middles = np.arange(1, 2 * _N_IN_GUESS, 2) * len(ascending) // (2 * _N_IN_GUESS)
+    roughly = np.sort(_pair_means(ascending[middles]))
     every = _Bracket.of_all(ascending)
 
     bracket = every
@@ -204,12 +202,15 @@ def _halved(bracket: _Bracket, place: int) -> float:
 
 def _nearest_pair_mean(ascending: FloatArray, number: float) -> float:
     """The mean that is nearest to a number, not a number near it, so that 0 stays 0."""
-    n = len(ascending)
-    own = np.arange(n)
-    after = np.searchsorted(ascending, 2 * number - ascending)
-    before = np.clip(after - 1, own, n - 1)
-    after = np.clip(after, own, n - 1)
+    # With partners that are no smaller, every value above the number is farther from it than the
+    # first of them.
+    n_up_to = ascending.searchsorted(number, side="right")
+    smaller = ascending[: n_up_to + 1]
+    own = np.arange(len(smaller))
+    # Ascending numbers are found faster.
+    after = ascending.searchsorted((2 * number - smaller)[::-1])[::-1]
+    before = np.maximum(after - 1, own)
+    after = np.clip(after, own, len(ascending) - 1)
 
-    sums = np.concatenate([ascending + ascending[before], ascending + ascending[after]])
-    means = sums / 2
+    means = np.concatenate([smaller + ascending[before], smaller + ascending[after]]) / 2
     return float(means[np.abs(means - number).argmin()])
