@@ -128,10 +128,10 @@ class _Pair:
         return replace(
             self,
             key=place | self.key,
-            before=self.before[:, label][:, cases],
-            after=self.after[:, label][:, cases],
-            failed_before=self.failed_before[:, label][:, cases],
-            failed_after=self.failed_after[:, label][:, cases],
+            before=self.before[:, label].take(cases, axis=1),
+            after=self.after[:, label].take(cases, axis=1),
+            failed_before=self.failed_before[:, label].take(cases, axis=1),
+            failed_after=self.failed_after[:, label].take(cases, axis=1),
             patients=patients,
         )
 
@@ -240,10 +240,10 @@ def _contrasts(compared: Compared) -> Iterator[_Pair]:
             filled = compared.filled(metric, baseline, method)
             yield _Pair(
                 {"metric": metric, "baseline": baseline, "method": method},
-                before=np.stack([filled[name].T for name in names[baseline]]),
-                after=np.stack([filled[name].T for name in names[method]]),
-                failed_before=np.stack([values[name].failed.T for name in names[baseline]]),
-                failed_after=np.stack([values[name].failed.T for name in names[method]]),
+                before=np.array([filled[name].T for name in names[baseline]]),
+                after=np.array([filled[name].T for name in names[method]]),
+                failed_before=np.array([values[name].failed.T for name in names[baseline]]),
+                failed_after=np.array([values[name].failed.T for name in names[method]]),
                 patients=patients,
                 patient_score=compared.patient_score,
             )

@@ -197,11 +197,8 @@ def _wider(estimate: FloatArray, ends: FloatArray, half: FloatArray) -> FloatArr
 
 def _statistics(values: FloatArray) -> FloatArray:
     """The statistics of each training, shape (n_trainings, n_statistics)."""
-    rows = []
-    for values_of_training in values:
-        described = describe(values_of_training)
-        rows.append([described[name] for name in STATISTICS])
-    return np.array(rows)
+    described = [describe(values_of_training) for values_of_training in values]
+    return np.array([[statistics[name] for name in STATISTICS] for statistics in described])
 
 
 def _half_width(before: FloatArray, after: FloatArray) -> FloatArray:
