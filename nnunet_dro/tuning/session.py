@@ -2,14 +2,17 @@
 
 import warnings
 from contextlib import nullcontext
+from typing import Any
 
 import optuna
 from rich.console import Console
 
 from nnunet_dro.nnunet.command import SafeStop
 from nnunet_dro.progress_bar import progress_bar
+from nnunet_dro.trainers.checkpoint import default_rule
 from nnunet_dro.tuning import storage as storages
 from nnunet_dro.tuning.display import Display
+from nnunet_dro.tuning.objective import strata_for
 from nnunet_dro.tuning.report import (
     repeats_table,
     trials_table,
@@ -17,7 +20,7 @@ from nnunet_dro.tuning.report import (
     write_page,
     write_trials,
 )
-from nnunet_dro.tuning.study import Settings, Tuner, about
+from nnunet_dro.tuning.study import Settings, Tuner
 from nnunet_dro.tuning.trials import chosen_trial
 
 
@@ -31,7 +34,7 @@ def run_study(settings: Settings, name: str, storage: str | None) -> None:
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings.folder.mkdir(parents=True, exist_ok=True)
-    topic = about(settings.space, settings.target, settings.objective, settings.cases)
+    topic = about(settings)
     maximise = settings.objective.maximise
     with (
         warnings.catch_warnings(),
@@ -88,3 +91,29 @@ def _report(study: optuna.Study, settings: Settings) -> None:
         console.print(str(path))
     if best:
         console.print(trainer)
+
+
+def about(settings: Settings) -> dict[str, Any]:
+    """What a study is about; if any of this differs, it is another study."""
+    space = settings.space
+    target = settings.target
+    objective = settings.objective
+    options = [interval.text for interval in space.ranges]
+    options += [choice.name for choice in space.choices]
+    rule = default_rule(space.fixed)
+    validated = target.divided_cases()
+    return {
+        "dataset": target.dataset,
+        "configuration": target.configuration,
+        "fold": target.fold,
+        "plans": target.plans,
+        "trainer": space.trainer,
+        "options": sorted(options),
+        "objective": objective.text,
+        # Under the same names, another version draws otherwise.
+        **({"rule": rule} if rule else {}),
+        **({storages.VALIDATED: validated} if validated else {}),
+        **(
+            {storages.STRATA: strata_for(objective, settings.cases, validated)} if validated else {}
+        ),
+    }

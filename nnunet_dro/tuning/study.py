@@ -17,12 +17,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from nnunet_dro.nnunet.command import SafeStop
 from nnunet_dro.nnunet.training import Epochs, Target, TrainingFailedError, train
-from nnunet_dro.trainers.checkpoint import default_rule
 from nnunet_dro.trainers.registry import check_trained
 from nnunet_dro.tuning.display import Display
-from nnunet_dro.tuning.objective import Objective, score, strata_for
+from nnunet_dro.tuning.objective import Objective, score
 from nnunet_dro.tuning.space import Space
-from nnunet_dro.tuning.storage import STRATA, VALIDATED
 from nnunet_dro.tuning.trials import (
     FINISHED,
     N_ATTEMPTS,
@@ -328,27 +326,3 @@ class Tuner:
                 raise optuna.TrialPruned(reason)
 
         return watch
-
-
-def about(space: Space, target: Target, objective: Objective, cases: Path | None) -> dict[str, Any]:
-    """What a study is about; if any of this differs, it is another study.
-
-    ``cases`` is the case table, by which the objective divides the validation cases.
-    """
-    options = [interval.text for interval in space.ranges]
-    options += [choice.name for choice in space.choices]
-    rule = default_rule(space.fixed)
-    validated = target.divided_cases()
-    return {
-        "dataset": target.dataset,
-        "configuration": target.configuration,
-        "fold": target.fold,
-        "plans": target.plans,
-        "trainer": space.trainer,
-        "options": sorted(options),
-        "objective": objective.text,
-        # Under the same names, another version draws otherwise.
-        **({"rule": rule} if rule else {}),
-        **({VALIDATED: validated} if validated else {}),
-        **({STRATA: strata_for(objective, cases, validated)} if validated else {}),
-    }

@@ -13,9 +13,10 @@ from optuna.trial import TrialState, create_trial
 from nnunet_dro.nnunet.training import find_target
 from nnunet_dro.tuning import storage
 from nnunet_dro.tuning.objective import parse_objective
+from nnunet_dro.tuning.session import about
 from nnunet_dro.tuning.space import parse_space
 from nnunet_dro.tuning.storage import closing, open_storage, open_study
-from nnunet_dro.tuning.study import about
+from nnunet_dro.tuning.study import Settings
 from nnunet_dro.tuning.trials import draw_options
 from tests.tuning.conftest import BETA, NAME
 
@@ -196,10 +197,21 @@ def test_defaults_that_two_machines_have_queued_are_trained_once(fake, tune):
     folder.mkdir(parents=True)
     space = parse_space("HWS", ["beta:10:100"], epochs=4, iterations=None)
     target = find_target("7", "2d", "0", plans="nnUNetPlans")
+    settings = Settings(
+        target,
+        space,
+        parse_objective("mean"),
+        cases=None,
+        device="cpu",
+        n_trials=2,
+        sampler="gp",
+        seed=0,
+        prune=False,
+        folder=folder,
+        is_shared=False,
+    )
     with closing(open_storage(None, folder)) as storage:
-        study = open_study(
-            storage, NAME, about(space, target, parse_objective("mean"), None), maximise=True
-        )
+        study = open_study(storage, NAME, about(settings), maximise=True)
         for _ in range(2):
             study.enqueue_trial({"beta": 100.0}, user_attrs={"plain": True, "trainer": PLAIN})
 

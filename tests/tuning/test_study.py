@@ -127,7 +127,7 @@ DRO = ("--trainer", "DRO", "--option", "warmup:0:3")
 
 def test_study_of_another_version_s_rule_is_refused(fake, tune, monkeypatch):
     with monkeypatch.context() as before:
-        before.setattr(study_module, "default_rule", lambda options: None)
+        before.setattr("nnunet_dro.tuning.session.default_rule", lambda options: None)
         tune(*DRO, "--trials", "1")
     refused(
         tune(*DRO, "--trials", "2", code=2),
