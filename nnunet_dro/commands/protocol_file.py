@@ -276,11 +276,12 @@ def _check_names(name: str, options: Mapping[str, Any]) -> None:
 def _filled(options: Mapping[str, Any], section: str) -> dict[str, Any]:
     """The options of a section, with None for those that are absent because they have no value."""
     kind = SECTIONS[section]
-    filled: dict[str, Any] = {}
-    for name, entry in declared(kind).items():
-        if getattr(kind, entry.field) is None and name not in options:
-            filled[name] = None
-    return {**filled, **options}
+    absent = {
+        name: None
+        for name, entry in declared(kind).items()
+        if getattr(kind, entry.field) is None and name not in options
+    }
+    return {**absent, **options}
 
 
 def _digest(content: Mapping[str, Any]) -> str:

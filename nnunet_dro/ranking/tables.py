@@ -42,11 +42,11 @@ def ranking_lede(ranking: Ranking) -> str:
 def ranking_findings(ranking: Ranking) -> list[str]:
     """Sentences on what the ranking rests on."""
     own = first_teams(ranking.overall())
-    others = {}
-    for scheme in RankingScheme:
-        if scheme is not ranking.scheme:
-            others[TITLES[scheme]] = first_teams(ranking.overall(scheme))
-
+    others = {
+        TITLES[scheme]: first_teams(ranking.overall(scheme))
+        for scheme in RankingScheme
+        if scheme is not ranking.scheme
+    }
     differing = {title: first for title, first in others.items() if not set(first) & set(own)}
     always = [team for team in own if all(team in first for first in others.values())]
     return WORDS.sentences("findings", ranking=ranking, differing=differing, always=always)

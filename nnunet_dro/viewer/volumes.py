@@ -260,10 +260,7 @@ class VolumesOnPage:
     @property
     def n_bytes(self) -> int:
         """Bytes of all volumes in the page."""
-        n_bytes = 0
-        for case, volumes in self.volumes.items():
-            n_bytes += volumes.n_bytes(self.n_channels(case))
-        return n_bytes
+        return sum(volumes.n_bytes(self.n_channels(case)) for case, volumes in self.volumes.items())
 
 
 def shown_cases(

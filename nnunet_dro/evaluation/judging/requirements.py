@@ -286,8 +286,9 @@ def one_sided_of(requirements: Sequence[Requirement]) -> list[tuple[str, str, fl
 
     The confidence is in per cent.
     """
-    bounds: dict[tuple[str, str, float], None] = {}
-    for requirement in requirements:
-        if requirement.confidence is not None:
-            bounds[requirement.statistic, requirement.end, requirement.confidence] = None
-    return list(bounds)
+    bounds = (
+        (requirement.statistic, requirement.end, requirement.confidence)
+        for requirement in requirements
+        if requirement.confidence is not None
+    )
+    return list(dict.fromkeys(bounds))

@@ -128,9 +128,7 @@ def methods(metrics: Sequence[Metric], about: Mapping[str, Any]) -> list[Block]:
             "interpolated linearly between cases; cases without a value are counted and left out",
         )
     )
-    for name, text in definitions.items():
-        if name not in METRICS:
-            other_terms.append((name, text))
+    other_terms += [(name, text) for name, text in definitions.items() if name not in METRICS]
 
     return [
         Heading("Methods and definitions", anchor="methods", short="Definitions"),

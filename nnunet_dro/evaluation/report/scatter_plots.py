@@ -105,15 +105,13 @@ def _dots(points: pd.DataFrame, x: svg.Scale, y: svg.Scale) -> list[Markup]:
     ordered = points.sort_values("x", kind="stable")
     columns = (ordered[name].tolist() for name in ("x", "y", "row", "stratum"))
 
-    dots = []
-    for x_value, y_value, row, stratum in zip(*columns, strict=True):
-        dots.append(
-            svg.dot(
-                x(x_value),
-                y(y_value),
-                row,
-                colour=stratum,
-                shape=stratum,
-            )
+    return [
+        svg.dot(
+            x(x_value),
+            y(y_value),
+            row,
+            colour=stratum,
+            shape=stratum,
         )
-    return dots
+        for x_value, y_value, row, stratum in zip(*columns, strict=True)
+    ]

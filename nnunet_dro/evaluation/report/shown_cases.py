@@ -147,11 +147,9 @@ def _n_dots(scores: pd.DataFrame, labels: Mapping[str, Sequence[str]]) -> int:
 def _n_rows_of_figures(strata: pd.DataFrame, labels: Mapping[str, Sequence[str]]) -> int:
     """The strata of every label and attribute: the rows of those figures."""
     n_strata = strata.groupby("attribute")["stratum"].nunique()
-
-    n_rows = 0
-    for attribute, shown_labels in labels.items():
-        n_rows += len(shown_labels) * int(n_strata[attribute])
-    return n_rows
+    return sum(
+        len(shown_labels) * int(n_strata[attribute]) for attribute, shown_labels in labels.items()
+    )
 
 
 def _kept_rows(

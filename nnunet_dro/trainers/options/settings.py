@@ -268,11 +268,8 @@ def _leading_column(words: list[str]) -> str:
 
 def _refuse_misspelt_switches(column: str, name: str, kind: type[TrainerOptions]) -> None:
     """Raise an error if a column would take in an option that is written in the wrong case."""
-    switches = {}
-    for option in kind.known_options():
-        if "<" not in option.form:
-            switches[option.form.lower()] = option.form
-
+    forms = [option.form for option in kind.known_options() if "<" not in option.form]
+    switches = {form.lower(): form for form in forms}
     for word in column.split("_")[1:]:
         if right := switches.get(word.lower()):
             raise ValueError(
