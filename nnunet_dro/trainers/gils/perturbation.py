@@ -1,10 +1,22 @@
 """Gradient steps from the images of a batch to their worst neighbours; the network does not change.
 
+Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018
+(features). Each step moves the image x of each case by
+
+    x  <-  x + eta n grad_x { l(x) - gamma / 2  (N / n) mean_v ||z_v(x) - z_v(x_0)||^2 }
+
+where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the patch
+(n = N without an ignore label); and z_v are the features of voxel v. The term in braces is the
+source's surrogate, with means over voxels instead of the values of one image. Because of the factor
+n, the step at a voxel is that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that neither eta nor
+gamma depends on the size of the patch. This holds only for a loss that is a mean over voxels, as
+the cross-entropy is and the Dice is not.
+
 If a step makes the surrogate of its case smaller, it is taken back, and the next step of the case
-is a quarter as long. The source (Wang et al. 2024, Algorithm 1) keeps such a step. The surrogate
-therefore never falls, whatever eta and gamma are, whereas plain steps diverge if eta gamma is
-large. If l_v is L-Lipschitz in z_v and every voxel has a label, the root mean square of ||z - z_0||
-is at most 2 L / gamma after any number of steps; the source's bound is 3 L / gamma.
+is a quarter as long. The source keeps such a step. The surrogate therefore never falls, whatever
+eta and gamma are, whereas plain steps diverge if eta gamma is large. If l_v is L-Lipschitz in z_v
+and every voxel has a label, the root mean square of ||z - z_0|| is at most 2 L / gamma after any
+number of steps; the source's bound is 3 L / gamma.
 
 During these steps the parameters of the network have no gradient, and its modules without children,
 such as dropout and batch norm, work as in prediction. The surrogate is then a function of a single
@@ -67,16 +79,7 @@ def ascend(
 ) -> Perturbed:
     """Move each case to where the loss of the network is larger but its features are similar.
 
-    Each step moves the image x of each case by
-
-        x  <-  x + eta n grad_x { l(x) - gamma / 2  (N / n) mean_v ||z_v(x) - z_v(x_0)||^2 }
-
-    where l is the loss of the case alone, a mean over n voxels; N is the number of voxels of the
-    patch (n = N without an ignore label); and z_v are the features of voxel v. The term in braces
-    is the source's surrogate, with means over voxels instead of the values of one image. Because of
-    the factor n, the step at a voxel is that of its own l_v - gamma/2 ||z_v - z_v0||^2, so that
-    neither eta nor gamma depends on the size of the patch. This holds only for a loss that is a
-    mean over voxels, as the cross-entropy is and the Dice is not.
+    The module's docstring has the step, with its source and what x, z, n, eta and gamma stand for.
 
     Args:
         network: The network as it was built, see `bare`.
@@ -86,9 +89,6 @@ def ascend(
         ascent: Number and size of the steps, and what holds the images back.
         n_voxels: n of each case, shape (b,); None for all voxels.
         n_channels: How many of the first channels are changed; None for all.
-
-    Source: Wang et al. 2024, Algorithm 1, inner loop; after Sinha et al. 2018 and Volpi et al. 2018
-    (features).
     """
     n = data.new_full((len(data),), data[0, 0].numel(), dtype=torch.float32)
     if n_voxels is not None:
@@ -116,10 +116,9 @@ def ascend(
             eta = torch.where(is_better, eta, eta / 4)
             best = there.where(is_better, best)
 
-    change = (best.data - original)[:, :n_channels]
     return Perturbed(
         data=best.data,
-        change=_root_mean_square(change),
+        change=_root_mean_square((best.data - original)[:, :n_channels]),
         feature_distance=best.squared_distance.sqrt(),
         surrogate_before=start.value,
         surrogate_after=best.value,
