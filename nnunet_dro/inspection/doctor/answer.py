@@ -224,7 +224,6 @@ def conclude(  # noqa: PLR0913 - what is known of a training
     strata: pd.DataFrame,
     strata_from: str,
     *,
-    history: Sequence[Sequence[float]] | None,
     draws_of_images: FloatArray,
     length: tuple[int, int],
     trained_with: str,
@@ -238,7 +237,6 @@ def conclude(  # noqa: PLR0913 - what is known of a training
         table: The measurements, a row per case.
         strata: The columns with strata, with the same rows.
         strata_from: The file that these come from.
-        history: The losses of the training cases in a log, where none were measured.
         draws_of_images: How often the default trainer draws each training case for its image,
             relative to chance.
         length: Number of epochs, and of iterations per epoch.
@@ -247,22 +245,16 @@ def conclude(  # noqa: PLR0913 - what is known of a training
         notes: Sentences on the cases and strata themselves.
     """
     is_training = (table["set"] == TRAINING).to_numpy()
-    patches = table[is_training].filter(regex=f"^{LOSS}").astype(np.float64)
-    n_patches = len(patches.columns)
-    source = f"{LOSSES.file}, the stale losses of the last third of its epochs"
-    if history is None:
-        history = patches.to_numpy().tolist()
-        hardness = table.loc[is_training, HARDNESS].to_numpy(dtype=np.float64)
-        source = f"{count(n_patches, 'augmented patch')} of every training case"
-    else:
-        hardness = np.array([losses_of_case[-1] for losses_of_case in history], dtype=np.float64)
+    training = table[is_training]
+    patches = training.filter(regex=f"^{LOSS}").astype(np.float64)
+    losses, hardness, source = _losses(fold, training, patches)
 
     # Without a finite loss, nothing is known of the draws.
     spread = None
     draws = None
     share = np.full(len(table), np.nan)
     if np.isfinite(hardness).any():
-        spread = loss_spread(history)
+        spread = loss_spread(losses)
         draws = default_draws(hardness, draws_of_images, batch_size=batch_size)
         share[is_training] = draws.probabilities
 
@@ -280,9 +272,27 @@ def conclude(  # noqa: PLR0913 - what is known of a training
         trainer=f"nnUNetTrainerDRO{options.suffix()}",
         trained_with=trained_with,
         n_iterations=n_iterations,
-        n_patches=n_patches,
+        n_patches=len(patches.columns),
         has_predictions=any(str(name).startswith(DICE) for name in table.columns),
         training_seconds=training_seconds(fold.folder),
         has_hardness_log=any((fold.folder / kind.file).is_file() for kind in (LOSSES, WEIGHTS)),
         notes=tuple(notes),
     )
+
+
+def _losses(
+    fold: Fold, training: pd.DataFrame, patches: pd.DataFrame
+) -> tuple[list[list[float]], FloatArray, str]:
+    """The losses of the training cases, their hardness, and in words where these come from.
+
+    They are those of the patches, or else of the log of the fold.
+    """
+    n_patches = len(patches.columns)
+    if n_patches:
+        hardness = training[HARDNESS].to_numpy(dtype=np.float64)
+        source = f"{count(n_patches, 'augmented patch')} of every training case"
+        return patches.to_numpy().tolist(), hardness, source
+
+    losses = stale_losses(fold.folder / LOSSES.file, training["case"].tolist())
+    hardness = np.array([losses_of_case[-1] for losses_of_case in losses], dtype=np.float64)
+    return losses, hardness, f"{LOSSES.file}, the stale losses of the last third of its epochs"

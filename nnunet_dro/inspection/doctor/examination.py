@@ -17,7 +17,7 @@ from nnunet_dro.evaluation.scoring.score_files import sha256_of
 from nnunet_dro.files.case_log import LOSSES
 from nnunet_dro.files.json_file import read_json
 from nnunet_dro.files.output_folder import check_writable, write_files
-from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer, conclude, stale_losses
+from nnunet_dro.inspection.doctor.answer import CASES_FILE, Answer, conclude
 from nnunet_dro.inspection.doctor.columns import (
     CONTRAST,
     DICE,
@@ -29,7 +29,7 @@ from nnunet_dro.inspection.doctor.columns import (
 )
 from nnunet_dro.inspection.doctor.page import doctor_html
 from nnunet_dro.inspection.doctor.words import duration
-from nnunet_dro.inspection.training import find_training, read_strata
+from nnunet_dro.inspection.training import TrainingFiles, find_training, read_strata
 from nnunet_dro.naming import count
 
 if TYPE_CHECKING:
@@ -179,8 +179,7 @@ def examine(  # noqa: PLR0913 - the options of the command
     Args:
         folder: The fold's folder.
         output: Where the files are written; default: the fold's folder.
-        n_patches: How many patches of each case are measured; with 0 the losses are those of
-            hardness.csv.
+        n_patches: Number of patches to measure per case; 0 takes the losses of hardness.csv.
         prediction: Whether cases are predicted; without, the rules cannot tell anything.
         device: Where the network runs; default: the best there is.
         cases: The case table; default: that of the dataset.
@@ -204,6 +203,37 @@ def examine(  # noqa: PLR0913 - the options of the command
     from nnunet_dro.inspection.doctor.model import FinishedModel
 
     model = FinishedModel(inputs, device=device)
+    settings = {
+        "checkpoint": sha256_of(inputs.checkpoint),
+        "patches": n_patches,
+        "prediction": prediction,
+    }
+    answer = _answer(
+        inputs,
+        model,
+        output,
+        settings,
+        cases=cases,
+        by=by,
+        progress=progress,
+        report=report,
+    )
+    write_files(output, {PAGE_FILE: doctor_html(answer)})
+    return answer, output / PAGE_FILE
+
+
+def _answer(
+    inputs: TrainingFiles,
+    model: "FinishedModel",
+    output: Path,
+    settings: Mapping[str, Any],
+    *,
+    cases: Path | None,
+    by: Sequence[str],
+    progress: Callable[[int, int], None],
+    report: Callable[[str], None],
+) -> Answer:
+    """Measure the cases, and apply the rules."""
     # What is noticed about cases and strata is said with the answer, on the page too.
     notes: list[str] = []
     training, validation = model.cases(report=notes.append)
@@ -214,30 +244,20 @@ def examine(  # noqa: PLR0913 - the options of the command
     # An image that cannot be used is named before anything is measured.
     draws_of_images = model.draws_of_images(training, report=report)
 
-    settings = {
-        "checkpoint": sha256_of(inputs.checkpoint),
-        "patches": n_patches,
-        "prediction": prediction,
-    }
     measurements = Measurements(output, settings, tuple(inputs.labels.values))
     _measure(model, measurements, sets, settings, progress=progress, report=report)
-
     table = measurements.table(sets)
-    history = None if n_patches else stale_losses(inputs.fold.folder / LOSSES.file, training)
-    answer = conclude(
+    return conclude(
         inputs.fold,
         table,
         strata.loc[table["case"]],
         strata_from,
-        history=history,
         draws_of_images=draws_of_images,
         length=model.length,
         trained_with=model.trained_with,
         batch_size=model.batch_size,
         notes=notes,
     )
-    write_files(output, {PAGE_FILE: doctor_html(answer)})
-    return answer, output / PAGE_FILE
 
 
 def _check_patches(n_patches: int, fold: Path) -> None:

@@ -39,6 +39,9 @@ def answer_of(
     }
     path = folder / "Dataset001_X" / "nnUNetTrainer__nnUNetPlans__2d" / "fold_0"
     path.mkdir(parents=True, exist_ok=True)
+    if n_patches == 0:
+        rows = [f"0,{case},0.5,0.1,1\n" for case in table["case"]]
+        (path / "hardness.csv").write_text("epoch,case,loss,probability,draws\n" + "".join(rows))
     measured = table.drop(columns="site").assign(
         seconds_patches=0.5, seconds_prediction=2.0, **losses
     )
@@ -55,7 +58,6 @@ def concluded(fold, measured, strata, *, n_epochs=1000, of_images=1.0, batch_siz
         measured,
         strata,
         "cases.csv",
-        history=None,
         draws_of_images=np.ones(n_training) * of_images,
         length=(n_epochs, 250),
         trained_with="nnUNetTrainer",
@@ -311,6 +313,7 @@ def test_without_patches_cases_are_sorted_by_draws_and_took_no_time(tmp_path):
     data = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
     assert data["columns"][data["sortedBy"]]["title"] == "Draws, times as often"
     assert "patches of a case" not in page
+    assert "hardness.csv, the stale losses of the last third of its epochs" in page
     assert "Prediction of a case" in page
 
 
