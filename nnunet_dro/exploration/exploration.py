@@ -122,15 +122,36 @@ def explore_evaluation(
         ValueError: If an argument is none that the evaluation knows, attributes divide no case, or
             no combination has enough cases.
     """
-    limits = limits or Limits()
-    metric = _metric(evaluation, metric)
-    labels = _labels(evaluation, labels)
+    return _exploration(
+        evaluation,
+        _metric(evaluation, metric),
+        _labels(evaluation, labels),
+        by=by,
+        table=cases,
+        limits=limits or Limits(),
+        seed=seed,
+        progress=progress,
+    )
+
+
+def _exploration(
+    evaluation: Evaluation,
+    metric: str,
+    labels: Sequence[str],
+    *,
+    by: Sequence[str] | None,
+    table: Path | None,
+    limits: Limits,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> Exploration:
+    """Explore labels of the evaluation by a metric that it has; see `explore_evaluation`."""
     case_names = sorted(str(case) for case in evaluation.scores["case"].unique())
     attributes, notes = find_attributes(
         evaluation,
         case_names,
         by=by,
-        table=cases,
+        table=table,
         min_cases=2 * limits.min_cases,
     )
     scores, notes_on_scores = label_scores(evaluation, case_names, metric, labels)
@@ -147,7 +168,7 @@ def explore_evaluation(
         "metric": metric,
         "labels": list(labels),
         "by": None if by is None else list(by),
-        "cases": str(cases) if cases else None,
+        "cases": str(table) if table else None,
         "max_attributes": limits.max_attributes,
         "min_cases": limits.min_cases,
         "candidates": limits.n_candidates,

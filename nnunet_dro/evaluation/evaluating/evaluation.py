@@ -95,10 +95,28 @@ def evaluate(
         >>> evaluation.strata[["label", "n", "mean"]].round(3).to_dict("records")
         [{'label': '1', 'n': 1, 'mean': 0.667}]
     """
-    reference = Path(reference)
-    prediction = Path(prediction)
-    options = replace(options or EvaluateOptions(), **fields)
-    options.check()
+    all_options = replace(options or EvaluateOptions(), **fields)
+    all_options.check()
+    return _evaluation(
+        Path(reference),
+        Path(prediction),
+        all_options,
+        kept=kept,
+        invalid=invalid or {},
+        progress=progress,
+    )
+
+
+def _evaluation(
+    reference: Path,
+    prediction: Path,
+    options: EvaluateOptions,
+    *,
+    kept: KeptScores | None,
+    invalid: Mapping[str, str],
+    progress: Progress,
+) -> Evaluation:
+    """The evaluation of files, by options that have been checked; see `evaluate`."""
     options = replace(options, dataset_json=options.dataset_json or find_dataset_json(reference))
     requirements = [parse_requirement(text) for text in options.requirements]
 
@@ -121,7 +139,7 @@ def evaluate(
 
     contents = {"case_table": division.path, "dataset_json": options.dataset_json}
     if scored is None:
-        inputs = inputs.without(invalid or {})
+        inputs = inputs.without(invalid)
         scored, inputs = _scored(inputs, labels, options, kept, progress)
     else:
         # Its contents stand for those of the predictions.
