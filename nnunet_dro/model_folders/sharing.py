@@ -88,8 +88,7 @@ def share_model(
     """Write a trained model as a zip file for ``nnUNetv2_install_pretrained_model_from_zip``.
 
     The checkpoints get the name of nnU-Net's own trainer, whose network they are for. The file has
-    what prediction needs: neither names nor losses of the training cases, and not the state of the
-    optimiser.
+    what prediction needs: no names and no losses of training cases, and no state of the optimiser.
 
     Args:
         model_folder: The folder TRAINER__PLANS__CONFIGURATION of a model.
@@ -109,8 +108,7 @@ def share_model(
     plans = described_model(model_folder, PLANS_JSON, needed=("plans_name", "configurations"))
     dataset = described_model(model_folder, DATASET_JSON, needed=("labels", "file_ending"))
     dataset_name = _dataset_name(model_folder, plans)
-    listed = dataset.get("dataset")
-    cases = set(map(str, listed)) if isinstance(listed, Mapping) else set()
+    cases: set[str] = set()
     left_out: dict[str, Sequence[str]] = {}
     with (
         replacing(output) as partial,
@@ -126,21 +124,11 @@ def share_model(
             archive.writestr(f"{folder}/fold_{fold}/{checkpoint}", _for_prediction(state))
         progress(len(shared_folds), len(shared_folds))
 
-        left_out[PLANS_JSON] = _write_json(archive, f"{folder}/{PLANS_JSON}", plans, _KEYS_OF_PLANS)
-        left_out[DATASET_JSON] = _write_json(
-            archive,
-            f"{folder}/{DATASET_JSON}",
-            dataset,
-            # The logs of the checkpoints may name cases that the description does not list.
-            (*_KEYS_OF_DATASET, *_anonymous_texts(dataset, cases)),
-        )
-
+        left_out |= _write_descriptions(archive, folder, plans, dataset, cases)
         postprocessing = f"crossval_results_folds_{'_'.join(shared_folds)}/postprocessing.pkl"
         if (model_folder / postprocessing).is_file():
             archive.write(model_folder / postprocessing, f"{folder}/{postprocessing}")
-        left_out["files"] = _other_files(
-            model_folder, [name.removeprefix(f"{folder}/") for name in archive.namelist()]
-        )
+        left_out["files"] = _other_files(model_folder, archive.namelist(), folder)
 
     return SharedModel(
         output,
@@ -247,8 +235,31 @@ def _for_prediction(checkpoint: Mapping[str, Any]) -> bytes:
         return buffer.getvalue()
 
 
-def _anonymous_texts(dataset: Mapping[str, Any], cases: Collection[str]) -> list[str]:
+def _write_descriptions(
+    archive: zipfile.ZipFile,
+    folder: str,
+    plans: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    cases: Collection[str],
+) -> dict[str, list[str]]:
+    """Write what describes a model into its folder, and return the keys that are left out.
+
+    No text that names one of the cases is written.
+    """
+    keys_of_dataset = [*_KEYS_OF_DATASET, *_anonymous_texts(dataset, cases)]
+    return {
+        PLANS_JSON: _write_json(archive, f"{folder}/{PLANS_JSON}", plans, _KEYS_OF_PLANS),
+        DATASET_JSON: _write_json(archive, f"{folder}/{DATASET_JSON}", dataset, keys_of_dataset),
+    }
+
+
+def _anonymous_texts(dataset: Mapping[str, Any], trained_cases: Collection[str]) -> list[str]:
     """The keys of the texts of a description that name no training case, as a word of its own."""
+    cases = set(trained_cases)
+    # The logs of the checkpoints may name cases that the description does not list.
+    listed = dataset.get("dataset")
+    if isinstance(listed, Mapping):
+        cases.update(map(str, listed))
     patterns = [re.compile(rf"(?<!\w){re.escape(case)}(?!\w)") for case in cases]
     anonymous = []
     for key in _TEXTS:
@@ -267,15 +278,15 @@ def _write_json(
     return [key for key in content if key not in keys]
 
 
-def _other_files(model_folder: Path, shared: Collection[str]) -> list[str]:
-    """Names of the files and folders that are not shared.
+def _other_files(model_folder: Path, archived: Collection[str], folder_there: str) -> list[str]:
+    """Names of the files and folders that are not in the archive, where the model has a folder.
 
-    Only the model folder and the folders of what is shared are looked into.
+    Only the model folder and the folders of what is there are looked into.
     """
     shared_paths = set()
-    for name in shared:
-        shared_paths.add(Path(name))
-        shared_paths.update(Path(name).parents)
+    for name in archived:
+        path = Path(name.removeprefix(f"{folder_there}/"))
+        shared_paths |= {path, *path.parents}
 
     others = set()
     for folder in shared_paths:

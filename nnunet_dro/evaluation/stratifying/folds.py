@@ -41,7 +41,12 @@ def centres_apart(
 
 
 def check_enough(groups: "pd.Series[str] | None", n: int, folds: int) -> None:
-    """Check that every fold can be given one of the cases, or of the groups where there are any."""
+    """Check that there are folds, each of which can be given one of the cases.
+
+    Where there are groups, it is one of these.
+    """
+    if folds < 2:
+        raise InputError("folds", must="be at least 2", got=folds, cure="Give more folds.")
     n_units = n if groups is None else groups.nunique()
     if n_units < folds:
         unit = "cases" if groups is None else f"entries of {groups.name!r}"

@@ -81,23 +81,10 @@ def make_splits(
         >>> [len(fold["val"]) for fold in make_splits(dataset, None, folds=2)]
         [2, 2]
     """
-    if folds < 2 and leave_out is None:
-        raise InputError("folds", must="be at least 2", got=folds, cure="Give more folds.")
-    if leave_out is not None and stratify is not None:
-        raise InputError(
-            "stratify",
-            must="be left out where every centre is a fold",
-            got=f"{stratify!r} with `leave_out` {leave_out!r}",
-            cure="Give one of --stratify and --leave-out.",
-        )
-
     cases = training_cases(raw_dataset)
     groups = entries_of(table, group, cases, option="group")
     if leave_out is not None:
-        # A missing entry is a stratum, but no centre.
-        entries_of(table, leave_out, cases, option="leave_out")
-        centre_of_case = _strata(table, leave_out, cases, "leave_out")
-        return _in_form(cases, centres_apart(centre_of_case, groups))
+        return _in_form(cases, _left_out(table, leave_out, cases, groups, stratify))
 
     check_enough(groups, len(cases), folds)
     stratum_of_case = None
@@ -105,6 +92,27 @@ def make_splits(
         stratum_of_case = _strata(table, stratify, cases, "stratify")
     validations = validation_sets(stratum_of_case, groups, len(cases), folds, seed)
     return _in_form(cases, validations)
+
+
+def _left_out(
+    table: pd.DataFrame | None,
+    column: str,
+    cases: Sequence[str],
+    groups: "pd.Series[str] | None",
+    stratify: str | None,
+) -> list[npt.NDArray[np.intp]]:
+    """The positions of the cases of each centre; what balances strata cannot be asked for, too."""
+    if stratify is not None:
+        raise InputError(
+            "stratify",
+            must="be left out where every centre is a fold",
+            got=f"{stratify!r} with `leave_out` {column!r}",
+            cure="Give one of --stratify and --leave-out.",
+        )
+
+    # A missing entry is a stratum, but no centre.
+    entries_of(table, column, cases, option="leave_out")
+    return centres_apart(_strata(table, column, cases, "leave_out"), groups)
 
 
 def _strata(

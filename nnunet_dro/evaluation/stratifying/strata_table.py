@@ -6,7 +6,7 @@ What images, references, JSON and DICOM files tell of every case.
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,13 +69,7 @@ def strata_table(
     table = pd.DataFrame({"case": list(references)})
     if cases is not None:
         table = read_cases_of(cases, references)
-    acquisitions = {}
-    not_understood: list[str] = []
-    for case in references:
-        find_image(images, case)
-        acquisitions[case] = of_sidecar(images, case, not_understood)
-        if dicom:
-            acquisitions[case] |= of_dicom(dicom, case, not_understood)
+    acquisitions, notes_on_entries = _acquisitions(references, images, dicom)
     _check_columns(table, acquisitions)
 
     described = labels_of(find_dataset_json(labels), references.values())
@@ -86,16 +80,32 @@ def strata_table(
         workers=workers,
         progress=progress,
     )
-    if not_understood:
-        notes.append(
-            f"Entries that are not understood count as missing: {name_some(not_understood)}. Write "
-            "text in quotes, and numbers without units, ages in years."
-        )
-    for note in notes:
+    for note in [*notes, *notes_on_entries]:
         logging.getLogger(__name__).warning(note)
     # Rows of other cases, of the test set for instance, stay in the table.
     computed = _computed_columns(values, acquisitions)
     return table.merge(computed, on="case", how="left").fillna(MISSING)
+
+
+def _acquisitions(
+    cases: Iterable[str], images: Path, dicom: Path | None
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """What JSON and DICOM files tell of the acquisition of every case, by column, and notes."""
+    acquisitions = {}
+    not_understood: list[str] = []
+    for case in cases:
+        find_image(images, case)
+        acquisitions[case] = of_sidecar(images, case, not_understood)
+        if dicom:
+            acquisitions[case] |= of_dicom(dicom, case, not_understood)
+    if not not_understood:
+        return acquisitions, []
+
+    note = (
+        f"Entries that are not understood count as missing: {name_some(not_understood)}. Write "
+        "text in quotes, and numbers without units, ages in years."
+    )
+    return acquisitions, [note]
 
 
 def _computed_columns(
