@@ -26,10 +26,14 @@ from tests.conftest import LONG_FILES
 #: and where much of a bound is unused, it is lowered. Taking packed lines apart cost a third more
 #: statements for a tenth more syntax nodes, so these bounds are as loose as today's code: ideas have
 #: to go before they can fall.
-MOST_STATEMENTS = {"nnunet_dro": 25_241, "tests": 24_795, "experiments": 5_236}
+MOST_STATEMENTS = {"nnunet_dro": 25_241, "tests": 24_804, "experiments": 5_236}
 #: Most statements of a module, and of a function: more are two things.
 MOST_STATEMENTS_OF_A_MODULE = 220
 MOST_STATEMENTS_OF_A_FUNCTION = 40
+#: Most lines of a function of the package, its docstring among them: more do not fit on a screen.
+MOST_LINES_OF_A_FUNCTION = 60
+#: The functions with more: what `summarise` takes and returns takes 48 lines to say.
+LONG_FUNCTIONS = ["summarise"]
 #: Most lines of a module. Lines do not measure size; a file that long is hard to find one's way in.
 MOST_LINES_OF_A_MODULE = 400
 
@@ -75,6 +79,16 @@ def test_no_function_is_two_things():
         if n_statements(function) - 1 > MOST_STATEMENTS_OF_A_FUNCTION
     ]
     assert too_long == []
+
+
+def test_a_function_fits_on_a_screen():
+    too_long = [
+        function.name
+        for path in modules_below(ROOT / "nnunet_dro")
+        for function in functions(parsed(path))
+        if function.end_lineno - function.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert too_long == LONG_FUNCTIONS
 
 
 def test_a_public_name_stands_for_one_thing():
