@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.__main__ import MODULES, experiment, main
 
@@ -13,7 +14,9 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if (RESULTS / f"{name}.csv").exists()])
-def test_the_committed_page_is_that_of_the_committed_tables(name, tmp_path, capsys):
+def test_the_committed_page_is_that_of_the_committed_tables(name, tmp_path, capsys, monkeypatch):
+    # Half of the time; the tests that run an experiment save its pictures.
+    monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: path.touch())
     shutil.copytree(RESULTS, tmp_path / "results", ignore=shutil.ignore_patterns("*.png"))
     assert main([name, "--render", "--out", str(tmp_path / "results")]) == 0
 
