@@ -25,6 +25,7 @@ and Jun 2024, Tight concentrations and confidence sequences from the regret of u
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from nnunet_dro.arrays import FloatArray
 
@@ -33,15 +34,21 @@ from nnunet_dro.arrays import FloatArray
 STAKES = np.arange(1, 11) / 10
 SHARES = np.array([*[1 / 18] * 9, 1 / 2])
 
-#: The most steps of Newton's method; it takes three to thirteen.
+#: The most steps of Newton's method; it takes two to eight.
 _MOST_STEPS = 100
 
-#: So many factors are multiplied before a logarithm is taken. Each is at most 1 / m, so that their
-#: product is a number for every mean m above 1e-38.
+#: The error of log(1 / m) that the last step may leave.
+_PRECISION = 1e-15
+
+#: A stake is left out once its share of the money is less than e to this power, of all there is.
+_NEGLIGIBLE = -40.0
+
+#: So many factors are multiplied before a logarithm is taken.
 _MULTIPLIED = 8
 
-#: A step of less than this, relative to the mean, is the last one.
-_PRECISION = 1e-11
+#: A mean is told from 0 if its log(1 / m) is less. A factor is at most 1 / m, so that the product
+#: of those above is a number.
+_MOST_LOG_ODDS = 85.0
 
 
 def bounded_mean(samples: FloatArray, *, low: float, high: float, tail: float) -> FloatArray:
@@ -72,52 +79,74 @@ def _least_ratio(gains: FloatArray, sizes: FloatArray | None = None, *, tail: fl
     """The lower bound of E gain / E size, shape (n_samples,), of gains of shape (n_samples, n).
 
     Gains are between 0 and the sizes, shape (n,), and these at most 1; None for sizes of 1.
+    """
+    widths = np.ones(gains.shape[1]) if sizes is None else sizes
+    ratios = np.zeros(len(gains))
+    # Without any gain no mean is rejected, not even the least one.
+    has_gain = gains.any(axis=1)
+    log_odds = _least_log_odds(gains[has_gain], widths, math.log(1 / tail))
+    ratios[has_gain] = np.where(log_odds < _MOST_LOG_ODDS, np.exp(-log_odds), 0.0)
+    return ratios
+
+
+def _least_log_odds(gains: FloatArray, sizes: FloatArray, target: float) -> FloatArray:
+    """The least log(1 / m) with a log K of ``target``, of samples with a gain; see `_least_ratio`.
 
     K is a polynomial in 1 / m without negative coefficients, so that log K is convex in log(1 / m).
-    Every step of Newton's method therefore leads to an m that is rejected: to the safe side.
+    Every step of Newton's method therefore leads to an m that is rejected: to the safe side, from
+    where the next steps lead back. The slope of log K is the mean of the powers of 1 / m, each of
+    the n at most, and its derivative their variance, at most n times the mean. A step thus leaves
+    an error of no more than its square times n / 2.
     """
     n = gains.shape[1]
-    widths = np.ones(n) if sizes is None else sizes
-    stakes = STAKES[:, None, None]
-    kept = 1 - stakes * widths
-    staked = stakes * gains
-    target = math.log(1 / tail)
-
-    ratio = gains.sum(axis=1) / widths.sum()
-    # Without any gain no mean is rejected, not even the least one.
-    is_positive = ratio > 0
-    # What the largest stake rejects alone, where no gain is 0, and else the sample's own ratio.
-    with np.errstate(divide="ignore"):
-        by_largest = np.log(gains).mean(axis=1) - (target - math.log(SHARES[-1])) / n
-    by_ratio = np.log(np.where(is_positive, ratio, 1.0))
-    log_odds = -np.where(np.isfinite(by_largest), by_largest, by_ratio)
-
+    bets = np.arange(len(STAKES))
+    log_odds = _first_log_odds(gains, sizes, target)
     for _ in range(_MOST_STEPS):
-        won = staked * np.exp(log_odds)[:, None]
-        log_money, slope = _log_money(kept + won, won)
-        step = (log_money - target) / np.where(is_positive, slope, 1.0)
-        log_odds -= np.where(is_positive, step, 0.0)
-        if np.abs(step[is_positive]).max(initial=0.0) < _PRECISION:
+        log_money, slopes = _log_money(gains, sizes, log_odds, bets)
+        log_sum = np.logaddexp.reduce(log_money, axis=0)
+        slope = (np.exp(log_money - log_sum) * slopes).sum(axis=0)
+        reached = np.minimum(log_odds + (target - log_sum) / slope, _MOST_LOG_ODDS)
+        steps = reached - log_odds
+        log_odds = reached
+        if n / 2 * np.square(steps).max(initial=0.0) < _PRECISION:
             break
 
-    return np.where(is_positive, np.exp(-log_odds), 0.0)
+        # No later step leads beyond the larger of the two places, and K is the target at the end.
+        most_money = log_money + n * np.maximum(steps, 0.0)
+        bets = bets[(most_money > target + _NEGLIGIBLE).any(axis=1)]
+
+    return log_odds
 
 
-def _log_money(factors: FloatArray, won: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log K and its slope in log(1 / m), shape (n_samples,), of factors and what is won in them.
+def _first_log_odds(gains: FloatArray, sizes: FloatArray, target: float) -> FloatArray:
+    """About where a single stake reaches the target: the least log(1 / m) of all stakes.
 
-    Both are of shape (n_stakes, n_samples, n).
+    The logarithm of its money is taken for a polynomial of second degree in the gains.
     """
+    ratio = gains.sum(axis=1) / sizes.sum()
+    relative = gains / ratio[:, None]
+    variance = np.square(relative - sizes).mean(axis=1)
+    needed = (target - np.log(SHARES)) / len(sizes)
+    beyond = STAKES[:, None] * variance / 2 + (needed / STAKES)[:, None]
+    return np.log1p(beyond.min(axis=0) / sizes.mean()) - np.log(ratio)
+
+
+def _log_money(
+    gains: FloatArray, sizes: FloatArray, log_odds: FloatArray, bets: npt.NDArray[np.intp]
+) -> tuple[FloatArray, FloatArray]:
+    """The log of the money of some of the stakes, and its slope in log(1 / m).
+
+    Both are of shape (n_bets, n_samples).
+    """
+    stakes = STAKES[bets, None, None]
+    won = stakes * (gains * np.exp(log_odds)[:, None])
+    factors = won + (1 - stakes * sizes)
+    log_shares = np.log(SHARES[bets])[:, None]
     # A factor of 0 loses all that was bet with its stake.
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_shares = np.log(_products(factors)).sum(axis=2) + np.log(SHARES)[:, None]
-        slopes = (won / factors).sum(axis=2)
-
-    largest = log_shares.max(axis=0)
-    shares = np.exp(log_shares - largest)
-    money = shares.sum(axis=0)
-    slopes = np.where(shares > 0, slopes, 0.0)
-    return np.log(money) + largest, (shares * slopes).sum(axis=0) / money
+        log_money = np.log(_products(factors)).sum(axis=2) + log_shares
+        slopes = np.divide(won, factors, out=won).sum(axis=2)
+    return log_money, np.where(np.isneginf(log_money), 0.0, slopes)
 
 
 def _products(factors: FloatArray) -> FloatArray:

@@ -37,7 +37,7 @@ FEWEST = 6
 _MOST_NUMBERS = 1 << 22
 
 #: The same for bets, of which there are several on every value: they stay in the cache.
-_MOST_STAKED = (1 << 18) // len(STAKES)
+_MOST_STAKED = (1 << 16) // len(STAKES)
 
 
 def intervals(samples: Iterable[FloatArray], *, bounded: Sequence[bool]) -> FloatArray:

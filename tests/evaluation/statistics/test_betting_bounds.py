@@ -80,6 +80,16 @@ def test_equal_values_leave_the_failures_that_half_the_money_excludes():
     assert bounded_mean(np.ones((1, 20)), low=0.0, high=1.0, tail=TAIL)[0, 1] == 1
 
 
+@pytest.mark.parametrize("gain", [0.9, 1e-30])
+def test_a_label_that_is_found_once_in_20_000_cases_has_bounds(gain):
+    # A mean that the bets exclude is so small that its inverse has no double.
+    values = np.zeros((1, 20_000))
+    values[0, -1] = gain
+    (bounds,) = bounded_mean(values, low=0.0, high=1.0, tail=TAIL)
+    assert bounds[0] == 0
+    assert 0.9 / 20_000 < bounds[1] < 0.001
+
+
 def test_the_bounds_are_symmetric_and_know_no_order_or_scale():
     values = np.sort(np.random.default_rng(2).beta(8, 2, 50))
     (found,) = bounded_mean(values[None], low=0.0, high=1.0, tail=TAIL)
