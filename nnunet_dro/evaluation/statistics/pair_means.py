@@ -19,8 +19,9 @@ from nnunet_dro.arrays import FloatArray, IndexArray
 #: Up to this number of values all their pairs are listed.
 _MOST_LISTED = 200
 
-#: Up to this number of values the means are exact. Of more values, their range is halved so often,
-#: and the mean nearest to what is left is taken: it is off by less than matters.
+#: Up to this number of values all their pairs are listed where many of the means are equal. Of more
+#: values, their range is then halved about so often, and the mean nearest to what is left is taken:
+#: it is off by less than matters.
 _MOST_EXACT = 500
 _N_HALVINGS = 40
 
@@ -120,12 +121,11 @@ def ordered_pair_means(ascending: FloatArray, places: Sequence[int]) -> list[flo
     """
     if len(ascending) > _MOST_LISTED:
         brackets = list(_brackets(ascending, places))
-        if len(ascending) > _MOST_EXACT:
+        if len(ascending) > _MOST_EXACT or all(bracket.is_small for bracket in brackets):
             return [
-                _halved(bracket, place) for bracket, place in zip(brackets, places, strict=True)
+                bracket.mean(place) if bracket.is_small else _halved(bracket, place)
+                for bracket, place in zip(brackets, places, strict=True)
             ]
-        if all(bracket.is_small for bracket in brackets):
-            return [bracket.mean(place) for bracket, place in zip(brackets, places, strict=True)]
 
     means = _pair_means(ascending)
     indices = [place - 1 for place in places]
@@ -180,24 +180,14 @@ def _narrowed(bracket: _Bracket, place: int, guesses: Sequence[float]) -> _Brack
 
 
 def _halved(bracket: _Bracket, place: int) -> float:
-    """The mean with a place, which a bracket holds: the range of all values is halved to it."""
+    """The mean with a place, which a bracket holds among too many to be listed."""
     ascending = bracket.ascending
-    low = float(ascending[0]) - 1
-    high = float(ascending[-1])
-    mean = bracket.mean(place) if bracket.is_small else None
-
+    width = (ascending[-1] - ascending[0]) / 2**_N_HALVINGS
     for _ in range(_N_HALVINGS):
-        middle = (low + high) / 2
-        if mean is None:
-            bracket = bracket.narrowed(middle, place)
-            is_up_to = middle >= bracket.high
-        else:
-            is_up_to = middle >= mean
-        if is_up_to:
-            high = middle
-        else:
-            low = middle
-    return _nearest_pair_mean(ascending, high)
+        if bracket.high - bracket.low <= width:
+            break
+        bracket = bracket.narrowed((bracket.low + bracket.high) / 2, place)
+    return _nearest_pair_mean(ascending, bracket.high)
 
 
 def _nearest_pair_mean(ascending: FloatArray, number: float) -> float:
