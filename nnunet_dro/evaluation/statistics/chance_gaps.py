@@ -111,9 +111,11 @@ def _chance_gap(
     sizes = [len(stratum) for stratum in values]
     statistic = told_statistic(metric, sizes)
     every = np.concatenate(values)
-    ascending = np.sort(every)
+    order = np.argsort(every)
+    ascending = every[order]
     # Places among the values are small numbers, which are moved and sorted in half the time.
-    places = ascending.searchsorted(every).astype(np.min_scalar_type(len(every)))
+    places = np.empty(len(every), dtype=np.min_scalar_type(len(every)))
+    places[order] = np.arange(len(every))
     gap = float(_gaps(places[None], ascending, sizes, statistic, metric, reference)[0])
 
     n_draws, n_ordered = orders.shape
