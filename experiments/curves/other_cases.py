@@ -68,10 +68,17 @@ def _row(change: Mapping[str, Any], half_for_cases: float, n_cases: int) -> tupl
     """The entries of `COLUMNS` for a row of `differences`."""
     difference = change["difference"]
     half = np.hypot(change["high"] - difference, half_for_cases)
-    for_trainings = shown_difference(difference, change["low"], change["high"])
-    for_both = shown_difference(difference, difference - half, difference + half)
-    place = (change["stratum"], change["method"], change["seeds"], n_cases)
-    return (*place, for_trainings, for_both)
+    # No mean Dice changes by more than 100 points.
+    low, high = np.clip([change["low"], change["high"]], -100, 100)
+    lower, higher = np.clip([difference - half, difference + half], -100, 100)
+    return (
+        change["stratum"],
+        change["method"],
+        change["seeds"],
+        n_cases,
+        shown_difference(difference, low, high),
+        shown_difference(difference, lower, higher),
+    )
 
 
 def _half_for_cases(

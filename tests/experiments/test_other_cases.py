@@ -51,6 +51,20 @@ def test_it_is_both_intervals_by_hand():
     assert numbers(row["trainings and cases"]) == pytest.approx([8, 8 - half, 8 + half], abs=0.05)
 
 
+def test_no_interval_is_of_more_than_100_points():
+    changes = {0: [0.9, 0.4], 1: [0.1, 0.2]}
+    dice = {}
+    for seed, of_seed in changes.items():
+        for case, change in zip("xy", of_seed, strict=True):
+            dice["plain", seed, "rare", case] = 0.0
+            dice["IW", seed, "rare", case] = change
+
+    row = studied(dice).loc["rare", "IW"]
+
+    assert row["trainings"] == "+40.0 [-100.0, +100.0]"
+    assert row["trainings and cases"] == "+40.0 [-100.0, +100.0]"
+
+
 def test_a_case_in_every_seed_is_one_case():
     rng = np.random.default_rng(0)
     changes = rng.normal(0.05, 0.1, 20)
