@@ -102,6 +102,9 @@ def about(settings: Settings) -> dict[str, Any]:
     options += [choice.name for choice in space.choices]
     rule = default_rule(space.fixed)
     validated = target.divided_cases()
+    cases = target.validation_cases()
+    # Until nnU-Net divides the cases, those of a fold are not known, unless it has all.
+    are_known = bool(validated) or target.fold == "all"
     return {
         "dataset": target.dataset,
         "configuration": target.configuration,
@@ -113,7 +116,5 @@ def about(settings: Settings) -> dict[str, Any]:
         # Under the same names, another version draws otherwise.
         **({"rule": rule} if rule else {}),
         **({storages.VALIDATED: validated} if validated else {}),
-        **(
-            {storages.STRATA: strata_for(objective, settings.cases, validated)} if validated else {}
-        ),
+        **({storages.STRATA: strata_for(objective, settings.cases, cases)} if are_known else {}),
     }

@@ -17,7 +17,7 @@ import pytest
 from nnunet_dro import progress_bar
 from nnunet_dro.tuning import study as study_module
 from nnunet_dro.tuning.storage import closing, open_storage
-from tests.commands import refused
+from tests.commands import done, refused, run
 from tests.kept.folders import VERSION_0_2
 from tests.nnunet_project import server
 from tests.processes import gone
@@ -183,6 +183,17 @@ def test_study_of_other_strata_is_refused(fake, tune):
         "which was made with 'a1=a a2=a b1=b b2=b'. Name another study with --study.",
     )
     tune(*BETA, "--trials", "1", "--study", "of all cases together")
+
+
+def test_study_of_other_strata_is_refused_on_all_cases(fake):
+    table = fake.root / "raw" / fake.preprocessed.name / "cases.csv"
+    options = (*BETA, "--objective", "mean by centre worst", "--trials", "1")
+    words = fake.arguments(*options)
+    words[3] = "all"
+    done(run(*words))
+    table.write_text(table.read_text().replace("b1,b", "b1,a"))
+
+    refused(run(*words), "`--study` must be about the same strata, got 'a1=a a2=a a3=a b1=a")
 
 
 def test_training_with_cases_that_are_validated_now_is_no_trial(fake, tune):
