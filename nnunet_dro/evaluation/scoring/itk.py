@@ -20,6 +20,9 @@ _NAME_DICOM = "Name DICOM segmentations CASE.dcm."
 #: The size of the header of a GIPL file, whose voxels are never compressed.
 _GIPL_HEADER_BYTES = 256
 
+#: ITK's readers of the formats whose endings it does not know in capitals, by these.
+_READERS_OF_CAPITALS = {".MHA": "MetaImageIO", ".GIPL": "GiplImageIO"}
+
 
 def read_with_itk(path: Path) -> tuple[npt.NDArray[Any], Grid]:
     """Read a label map with SimpleITK.
@@ -69,7 +72,10 @@ def itk_image(path: Path) -> Any:
     # The error says in one line what is wrong.
     SimpleITK.ProcessObject.SetGlobalWarningDisplay(False)
     try:
-        image = SimpleITK.ReadImage(str(path))
+        image = SimpleITK.ReadImage(
+            str(path),
+            imageIO=_READERS_OF_CAPITALS.get(path.suffix, ""),
+        )
     except RuntimeError as error:
         raise ValueError("ITK cannot read it") from error
     if not np.isfinite(itk_affine(image)).all():

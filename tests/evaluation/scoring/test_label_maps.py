@@ -410,3 +410,15 @@ def test_another_shape_is_refused_even_if_the_corner_is_the_same():
     stored = affine.astype(np.float32).astype(np.float64).round(5)
 
     assert onto(VALUES, Grid(VALUES.shape, stored), Grid(VALUES.shape, affine)) is not None
+
+
+@pytest.mark.parametrize("ending", [".mha", ".gipl", ".nrrd", ".nii.gz", ".nii"])
+def test_an_ending_in_capitals_is_read(tmp_path, ending):
+    path = tmp_path / f"a{ending}"
+    write_map(path, VALUES)
+    before = read_label_map(path)
+
+    after = read_label_map(path.rename(tmp_path / f"A{ending.upper()}"))
+
+    np.testing.assert_array_equal(after.values, before.values)
+    np.testing.assert_array_equal(after.grid.affine, before.grid.affine)
