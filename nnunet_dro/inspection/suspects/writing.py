@@ -23,6 +23,7 @@ _HEAD = (
     "# They are suspects only. Look at each (suspects.html) and delete the line if its label map "
     "is right.\n"
     "# Then give the same command with --write-splits. This file is not replaced while it exists.\n"
+    "# The name of a case that begins with # stands after a space.\n"
 )
 
 
@@ -57,7 +58,7 @@ def write_suspects(
         shown = suspects.shown
         is_spared = shown["trusted"] | suspects.is_few(shown["times_seen"])
         excluded = shown.loc[~is_spared, "case"].tolist()
-        files[EXCLUSIONS_FILE] = _HEAD + "".join(f"{case}\n" for case in excluded)
+        files[EXCLUSIONS_FILE] = _HEAD + "".join(map(_line, excluded))
     else:
         excluded = kept
     if nnunet_file is None:
@@ -85,6 +86,12 @@ def _usual_folder(folds: Sequence[Fold], folders: Sequence[Path]) -> Path:
     fold = folds[0].folder
     is_one_fold = len(folds) == 1 and fold.name == folders[0].absolute().name
     return fold if is_one_fold else fold.parent
+
+
+def _line(case: str) -> str:
+    """The line of a case in the list; one that begins with # would be a comment."""
+    indent = " " if case.startswith("#") else ""
+    return f"{indent}{case}\n"
 
 
 def _read_exclusions(path: Path) -> list[str] | None:

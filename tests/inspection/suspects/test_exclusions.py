@@ -157,3 +157,13 @@ def test_file_of_nnunet_is_never_written(fold):
 
     assert own_file(fold).read_bytes() == before
     assert not (own_file(fold).parent / "exclusions.txt").exists()
+
+
+def test_a_case_whose_name_begins_with_a_hash_is_no_comment(fold):
+    write_log(fold, "hardness.csv", ranked("hardness.csv", ["#1", *ORDER], n_epochs=12))
+    own_file(fold).write_text(json.dumps([{"train": ["#1", "hard"], "val": ["fine"]}]))
+
+    done(suspects(fold, "--top", 1))
+    done(suspects(fold, "--top", 1, "--write-splits"))
+
+    assert json.loads((fold / "splits_final.json").read_text())[0]["train"] == ["hard"]
