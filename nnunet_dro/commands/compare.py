@@ -53,7 +53,12 @@ def compare(options: _Options) -> None:
     options = replace(options, requirements=requirements)
     folders_by_method = named_trainings(options.evaluations)
     inputs = list(chain.from_iterable(folders_by_method.values()))
-    check_output(options.output, overwrite=options.overwrite, inputs=inputs)
+    check_output(
+        options.output,
+        overwrite=options.overwrite,
+        inputs=inputs,
+        kinds=("evaluation", "comparison"),
+    )
 
     trainings_by_method = {
         name: [read_scores(folder) for folder in folders]

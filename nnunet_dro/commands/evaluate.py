@@ -110,7 +110,12 @@ def evaluate(options: _Options) -> None:
     options = replace(options, requirements=requirements, jobs=options.jobs or cpu_count())
     output = options.output
     folders = options.folders
-    check_output(output, overwrite=options.overwrite, inputs=folders)
+    check_output(
+        output,
+        overwrite=options.overwrite,
+        inputs=folders,
+        kinds=("evaluation", "comparison"),
+    )
 
     # Scores are kept beside the output folder, for a run that is interrupted.
     absolute = output.absolute()

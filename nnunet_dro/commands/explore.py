@@ -61,7 +61,12 @@ def explore(options: _Options) -> None:
     from nnunet_dro.exploration.tables import exploration_table
     from nnunet_dro.files.output_folder import check_output, write_files
 
-    check_output(options.output, overwrite=options.overwrite, inputs=[options.results])
+    check_output(
+        options.output,
+        overwrite=options.overwrite,
+        inputs=[options.results],
+        kinds=("exploration",),
+    )
     evaluation = read_evaluation(options.results)
     with progress_bar("Looking at combinations") as progress:
         exploration = explore_evaluation(

@@ -122,7 +122,12 @@ def rank(options: _Options) -> None:
     if options.evaluate is None:
         _check_none_of_evaluate(options, scoring)
     inputs = [entry.partition("=")[2] or entry for entry in options.teams]
-    check_output(options.output, overwrite=options.overwrite, inputs=inputs)
+    check_output(
+        options.output,
+        overwrite=options.overwrite,
+        inputs=inputs,
+        kinds=("ranking",),
+    )
 
     if options.evaluate is None:
         folders = named_evaluations(options.teams)

@@ -51,13 +51,14 @@ def check_output(
     *,
     overwrite: bool | None,
     inputs: Collection[str | os.PathLike[str]] = (),
+    kinds: Collection[str] = (),
     name: str = "output",
 ) -> None:
     """Check, before long work, that results can be written to a folder.
 
     The folder must be new or empty. With ``overwrite``, it may also hold the results of an earlier
-    run, but must be none of the ``inputs``. ``overwrite`` is None where the command has no option
-    --overwrite that a message could name.
+    run, of one of the ``kinds``, but must be none of the ``inputs``. ``overwrite`` is None where
+    the command has no option --overwrite that a message could name.
     """
     check_writable(folder, name=name, cure="Name another folder.")
     if not (folder.is_dir() and any(folder.iterdir())):
@@ -75,20 +76,23 @@ def check_output(
         raise ValueError(
             f"`{name}` must not be the folder of an input, got {str(folder)!r}. Name another."
         )
-    if not _holds_results(folder):
+    if not _holds_results(folder, kinds):
         raise FileExistsError(
-            f"`{name}` must have the results of an earlier run to overwrite, got {str(folder)!r}, "
-            "which holds other files. Name another."
+            f"`{name}` must have the {' or '.join(kinds)} of an earlier run to overwrite, got "
+            f"{str(folder)!r}, which holds other files. Name another."
         )
 
 
-def _holds_results(folder: Path) -> bool:
-    """Whether a folder has a summary of this package's."""
+def _holds_results(folder: Path, kinds: Collection[str]) -> bool:
+    """Whether a folder has a summary of this package's, of one of the kinds.
+
+    A run replaces the files of its own kind only, and others would seem to be part of its results.
+    """
     try:
         written_as = str(read_json(folder / "summary.json")["format"])
     except (OSError, ValueError, LookupError, TypeError):
         return False
-    return written_as.startswith("nnunet-dro ")
+    return written_as.startswith(tuple(f"nnunet-dro {kind} " for kind in kinds))
 
 
 def check_writable(

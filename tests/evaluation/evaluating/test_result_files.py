@@ -229,6 +229,22 @@ def test_overwrite_spares_inputs_and_what_no_run_wrote(study, out):
         )
 
 
+def test_overwrite_leaves_no_files_of_another_command(study):
+    done(made.run_evaluate(study))
+    done(made.run_evaluate(study, out="other"))
+    before = made.contents(study / "out")
+    for command, kind, *given in (
+        ("explore", "exploration", study / "other"),
+        ("rank", "ranking", f"A={study / 'other'}", f"B={study / 'other'}"),
+    ):
+        refused(
+            made.run(command, *given, "-o", study / "out", "--overwrite"),
+            f"must have the {kind} of an earlier run to overwrite",
+            "which holds other files",
+        )
+    assert made.contents(study / "out") == before
+
+
 def test_a_closed_pipe_does_not_hide_that_a_requirement_is_not_met(study):
     words = [
         study / "reference",
