@@ -108,10 +108,8 @@ class Protocol:
     @property
     def sha256(self) -> str:
         """SHA-256 of all but itself, see `_digest`."""
-        content: dict[str, Any] = dict(self.head)
-        for name, options in self.sections.items():
-            content[name] = self._as_written(name, options)
-        return _digest(content)
+        sections = {name: self._as_written(name, part) for name, part in self.sections.items()}
+        return _digest(self.head | sections)
 
     @property
     def text(self) -> str:

@@ -229,8 +229,7 @@ def _about(
 ) -> dict[str, Any]:
     """How the ranking was made, as its files have it."""
     definitions = {scheme.value: text for scheme, text in DEFINITIONS.items()}
-    for task in entries.tasks:
-        definitions[task.metric] = METRICS[task.metric].definition
+    definitions |= {task.metric: METRICS[task.metric].definition for task in entries.tasks}
     return {
         "versions": versions("numpy", "pandas", "scipy"),
         "options": {

@@ -134,14 +134,12 @@ def warnings_of(study: optuna.Study, settings: Settings) -> list[str]:
         return []
 
     values = chosen.user_attrs["values"]
-    sentences = []
-    for tuned, edge in settings.space.edges(values):
-        sentences.append(
-            f"The best {tuned.name}, {_shown(values[tuned.name])}, lies at the {edge} edge of its "
-            f"range {tuned.text}: better values may lie beyond. Tune again with a wider range, as "
-            "another study (--study)."
-        )
-    return sentences
+    return [
+        f"The best {tuned.name}, {_shown(values[tuned.name])}, lies at the {edge} edge of its "
+        f"range {tuned.text}: better values may lie beyond. Tune again with a wider range, as "
+        "another study (--study)."
+        for tuned, edge in settings.space.edges(values)
+    ]
 
 
 def _in_order(frame: pd.DataFrame, settings: Settings) -> pd.DataFrame:

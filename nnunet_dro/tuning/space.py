@@ -52,9 +52,7 @@ class Space:
             value = getattr(self.fixed, interval.field)
             if value is not None:
                 values[interval.name] = value
-        for choice in self.choices:
-            values[choice.name] = OFF
-        return values
+        return values | {choice.name: OFF for choice in self.choices}
 
     @property
     def has_defaults(self) -> bool:

@@ -206,9 +206,11 @@ def queue_next(study: optuna.Study, n_repeats: int) -> bool:
                 continue
             if n not in _repetitions(study, trial, TrialState.WAITING):
                 attributes = {REPEAT: n, REPEAT_OF: trial.number}
-                for name in (TRAINER, PLAIN):
-                    if name in trial.user_attrs:
-                        attributes[name] = trial.user_attrs[name]
+                attributes |= {
+                    name: value
+                    for name, value in trial.user_attrs.items()
+                    if name in (TRAINER, PLAIN)
+                }
                 study.enqueue_trial(trial.params, user_attrs=attributes)
             return True
     return False

@@ -67,8 +67,8 @@ def _most_changed(
         better = best_first[gains[best_first] > 0]
         worse = worst_first[gains[worst_first] < 0]
 
-        for i in (*better[:N_CHANGED], *worse[:N_CHANGED]):
-            row = {
+        rows += [
+            {
                 "method": method,
                 "metric": metric,
                 "label": label,
@@ -77,7 +77,8 @@ def _most_changed(
                 "method_value": after[i, column],
                 "difference": differences[i],
             }
-            rows.append(row)
+            for i in (*better[:N_CHANGED], *worse[:N_CHANGED])
+        ]
     return rows
 
 

@@ -302,8 +302,7 @@ class EvaluateOptions(LockedEvaluation):
 
         lesions = values.get("instances") or {}
         values["instances"] = lesions.get("labels", ())
-        for name in cls._OF_LESIONS:
-            values[name] = lesions.get(name)
+        values |= {name: lesions.get(name) for name in cls._OF_LESIONS}
         return cls(**values)
 
 

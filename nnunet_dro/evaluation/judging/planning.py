@@ -247,14 +247,9 @@ def chances(
         else:
             n_worse = len(defined) - sum(map(requirement.holds_for, defined.tolist()))
             record["n_worse"] = n_worse
-            for n in sizes:
-                record[str(n)] = _chance(
-                    requirement,
-                    n,
-                    share_here,
-                    n_worse,
-                    len(defined),
-                )
+            record |= {
+                str(n): _chance(requirement, n, share_here, n_worse, len(defined)) for n in sizes
+            }
         records.append(record)
     return pd.DataFrame(records)
 

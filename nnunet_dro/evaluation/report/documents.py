@@ -105,8 +105,10 @@ def comparison_markdown(comparison: Comparison) -> str:
     blocks += view.notes
 
     for attribute in view.attributes:
-        for metric, rows in view.differences(attribute):
-            blocks.append(difference_table(rows, metric, ("mean", metric.tail)))
+        blocks += [
+            difference_table(rows, metric, ("mean", metric.tail))
+            for metric, rows in view.differences(attribute)
+        ]
     return markdown([*blocks, *view.all_tables])
 
 

@@ -137,11 +137,7 @@ class ShownCases:
 def _n_dots(scores: pd.DataFrame, labels: Mapping[str, Sequence[str]]) -> int:
     """The dots of a figure of one metric for every attribute."""
     n_rows = scores["label"].value_counts()
-
-    n_dots = 0
-    for shown_labels in labels.values():
-        n_dots += sum(int(n_rows[label]) for label in shown_labels)
-    return n_dots
+    return sum(int(n_rows[label]) for shown_labels in labels.values() for label in shown_labels)
 
 
 def _n_rows_of_figures(strata: pd.DataFrame, labels: Mapping[str, Sequence[str]]) -> int:
@@ -194,9 +190,11 @@ def _table(
     for metric in metrics:
         values = shown(scores[metric.name], metric)
         columns.append(SortableColumn(metric_title(metric), column_kind(metric), values))
-    for name, title in _VOLUMES.items():
-        if name in scores:
-            columns.append(SortableColumn(title, "volume", scores[name]))
+    columns += [
+        SortableColumn(title, "volume", scores[name])
+        for name, title in _VOLUMES.items()
+        if name in scores
+    ]
 
     return SortableTable(
         tuple(columns),
