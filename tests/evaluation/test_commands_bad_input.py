@@ -255,6 +255,18 @@ def test_unusable_option_is_refused_before_reading(study, monkeypatch, options, 
     made.check_refused(made.run_evaluate(study, *options), study, *words)
 
 
+def test_all_files_with_values_of_no_label_are_counted(tmp_path):
+    study = made.write_study(tmp_path, shifts=(0,) * 9)
+    files = [study / "prediction" / f"case_{n:02}.nii.gz" for n in range(1, 8)]
+    for file in files:
+        made.write_map(file, 4 * made.bars(4))
+
+    first = ", ".join(f"4, 8 in {str(file)!r}" for file in files[:5])
+    made.check_refused(
+        made.run_evaluate(study), study, f"must list all values, got {first} and 2 more. Add"
+    )
+
+
 def test_a_label_is_known_without_dataset_json_once_it_is_read(tmp_path):
     study = made.write_study(tmp_path, shifts=(0, 1), dataset_json=False)
     assert made.run_evaluate(study, "--require", "label=1 min>=0.7").exit_code == 0

@@ -1,7 +1,7 @@
 """The scores of files of label maps, a row per case and label."""
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,6 +42,19 @@ class PairOfFiles:
         if self.prediction is None:
             return sha256_of(self.reference), ""
         return sha256_of(self.reference), sha256_of(self.prediction)
+
+
+class UnknownValuesError(ValueError):
+    """Files hold values that dataset.json does not list.
+
+    Attributes:
+        args: The values in each file, in words.
+    """
+
+    def __str__(self) -> str:
+        got = name_some(self.args)
+        cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
+        return f"`labels` in dataset.json must list all values, got {got}. {cure}"
 
 
 @dataclass(frozen=True)
@@ -163,9 +176,7 @@ def _check_values(values: Collection[int], labels: Labels, path: Path | None) ->
     unknown = sorted(set(values) - labels.known)
     if unknown:
         names = name_some([str(value) for value in unknown])
-        got = f"{names} in {str(path)!r}"
-        cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
-        raise ValueError(f"`labels` in dataset.json must list all values, got {got}. {cure}")
+        raise UnknownValuesError(f"{names} in {str(path)!r}")
 
 
 def _values_of_absent_label(scoring: Scoring, grid: Grid, *, is_missing: bool) -> dict[str, float]:
@@ -187,7 +198,7 @@ def _values_of_absent_label(scoring: Scoring, grid: Grid, *, is_missing: bool) -
 
 def score_unless_known(
     item: tuple[PairOfFiles, ScoredPair | None], labels: Labels | None, scoring: Scoring
-) -> tuple[ScoredPair, bool]:
+) -> tuple[ScoredPair | UnknownValuesError, bool]:
     """Take over earlier scores of a case if its files are those that were scored, or score them.
 
     Args:
@@ -196,7 +207,7 @@ def score_unless_known(
         scoring: As for `score_pair`.
 
     Returns:
-        The scores, and whether they were taken over.
+        The scores, or why there are none, and whether they were taken over.
     """
     pair, earlier = item
     # The voxel size of TIFF, or the image of DICOM, is in other files, which may have changed.
@@ -206,7 +217,10 @@ def score_unless_known(
         with suppress(OSError):
             if pair.sha256 == earlier.sha256:
                 return earlier, True
-    return score_pair(pair, labels, scoring), False
+    try:
+        return score_pair(pair, labels, scoring), False
+    except UnknownValuesError as error:
+        return error, False
 
 
 def sha256_of(path: Path) -> str:
@@ -266,16 +280,8 @@ def score_pairs(
         items.append((files, earlier.get(pair.case)))
     score = partial(score_unless_known, labels=labels, scoring=scoring)
 
-    scored: list[ScoredPair] = []
-    n_known = 0
-    for scores, was_known in each_done(score, items, jobs=jobs, workers=workers):
-        scored.append(scores)
-        if was_known:
-            n_known += 1
-        else:
-            keep(scores)
-        progress(len(scored))
-    scored.sort(key=lambda scores: scores.case)
+    done = each_done(score, items, jobs=jobs, workers=workers)
+    scored, n_known = _collected(done, keep, progress)
 
     only_predicted: tuple[str, ...] = ()
     if labels is None:
@@ -296,6 +302,34 @@ def score_pairs(
         rules={scores.case: scores.rules for scores in scored if scores.rules},
         n_known=n_known,
     )
+
+
+def _collected(
+    done: Iterable[tuple[ScoredPair | UnknownValuesError, bool]],
+    keep: Callable[[ScoredPair], None],
+    progress: Callable[[int], None],
+) -> tuple[list[ScoredPair], int]:
+    """The scores of all cases, sorted by case, and how many of them were known.
+
+    Files with values that are no labels are named together in the end.
+    """
+    scored: list[ScoredPair] = []
+    n_known = 0
+    unknown: list[str] = []
+    for scores, was_known in done:
+        if isinstance(scores, UnknownValuesError):
+            unknown += scores.args
+            continue
+        scored.append(scores)
+        if was_known:
+            n_known += 1
+        else:
+            keep(scores)
+        progress(len(scored))
+
+    if unknown:
+        raise ValueError(str(UnknownValuesError(*sorted(unknown))))
+    return sorted(scored, key=lambda scores: scores.case), n_known
 
 
 def _with_same_labels(
