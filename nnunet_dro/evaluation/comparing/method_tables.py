@@ -8,6 +8,7 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
+from nnunet_dro.evaluation.comparing.known_statistics import in_order, known_statistics
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
@@ -38,23 +39,43 @@ def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> 
         n_draws = n_resamples if len(names) == 1 else 0
         tables = []
         for name in names:
-            table = summarise(
-                _scores(trainings.evaluations[name], values[name], compared.ground),
-                compared.strata,
-                metrics=compared.ground.metrics,
-                patient_of_case=compared.patient_of_case,
-                patient_score=compared.patient_score,
+            evaluation = trainings.evaluations[name]
+            known = known_statistics(
+                evaluation,
+                values[name],
+                compared,
                 failure=failure,
-                n_resamples=n_draws,
+                with_intervals=n_draws > 0,
             )
-            _count_failures(table, compared, trainings.evaluations[name], failure)
-            tables.append(table)
+            parts_of_table = [known]
+            scores = _scores(evaluation, values[name], compared.ground)
+            others = scores[~scores["label"].isin(known["label"])]
+            if len(others):
+                described = _described(others, compared, failure=failure, n_resamples=n_draws)
+                _count_failures(described, compared, evaluation, failure)
+                parts_of_table.append(described)
+            tables.append(in_order(parts_of_table, compared))
 
         part = _mean_table(tables)
         part.insert(0, "method", method)
         parts.append(part)
 
     return pd.concat(parts, ignore_index=True)
+
+
+def _described(
+    scores: pd.DataFrame, compared: Compared, *, failure: str, n_resamples: int
+) -> pd.DataFrame:
+    """The statistics of a training's scores."""
+    return summarise(
+        scores,
+        compared.strata,
+        metrics=compared.ground.metrics,
+        patient_of_case=compared.patient_of_case,
+        patient_score=compared.patient_score,
+        failure=failure,
+        n_resamples=n_resamples,
+    )
 
 
 def _count_failures(
@@ -66,8 +87,9 @@ def _count_failures(
         return
 
     values = {metric: compared.ground.align(evaluation.scores, metric)}
+    scores = _scores(evaluation, values, compared.ground)
     samples = samples_of(
-        _scores(evaluation, values, compared.ground),
+        scores[scores["label"].isin(table["label"])],
         compared.strata,
         [metric],
         patient_of_case=compared.patient_of_case,
