@@ -270,7 +270,7 @@ MUTATIONS = {
         ),
         Mutation(
             "interval of the mean, limits",
-            f"{INTERVALS}:_clipped",
+            f"{INTERVALS}:clipped",
             "np.clip(bounds, low, 1.0) if bounded else bounds",
             "bounds",
             "mean_high of nine values",
@@ -483,8 +483,8 @@ MUTATIONS = {
         Mutation(
             "bound of differences, the limits",
             "comparing.trainings:differences_over_trainings",
-            "low=-1.0",
-            "low=-0.99",
+            "bounded=bounded,\n        low=-1.0",
+            "bounded=bounded,\n        low=-0.99",
             "mean_difference_low_guaranteed of dice, 6 cases",
         ),
         Mutation(

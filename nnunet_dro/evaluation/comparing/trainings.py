@@ -29,6 +29,7 @@ from nnunet_dro.evaluation.statistics.columns import (
 from nnunet_dro.evaluation.statistics.evaluation_result import Evaluation
 from nnunet_dro.evaluation.statistics.intervals import (
     TAIL,
+    clipped,
     difference_intervals,
     guaranteed_means,
     intervals,
@@ -130,7 +131,7 @@ def differences_over_trainings(
     trainings' bounds), and the half width h of Student's t interval of the trainings' differences
     (or Welch's where they are not paired), the interval is d - sqrt((d - l)^2 + h^2) to d + sqrt((u
     - d)^2 + h^2). With fewer than `N_FOR_SPREAD` trainings of either method h is left out, and the
-    interval holds for these trainings only.
+    interval holds for these trainings only. None of a ``bounded`` pair reaches beyond -1 or 1.
 
     Resampling cases and trainings and taking percentiles has too narrow intervals: of three
     trainings the same one is drawn three times in one resample of nine
@@ -157,9 +158,16 @@ def differences_over_trainings(
         after = _statistics(method)
         difference = after.mean(axis=0) - before.mean(axis=0)
         half = _half_width(before, after)
-        bounds = _wider(difference[:, None], case_bounds[position], half[:, None])
-        guaranteed[position] = _wider(difference[_MEAN], guaranteed[position], half[_MEAN])
+        bounds = clipped(
+            _wider(difference[:, None], case_bounds[position], half[:, None]),
+            bounded=bounded[position],
+            low=-1.0,
+        )
         rows.append(_numbers(before, after, bounds))
+        # Only bounded values have these.
+        guaranteed[position] = np.clip(
+            _wider(difference[_MEAN], guaranteed[position], half[_MEAN]), -1.0, 1.0
+        )
 
     kinds = (*COMPARED, *COMPARED_TRAININGS)
     columns = [f"{statistic}_{kind}" for statistic in STATISTICS for kind in kinds]

@@ -76,7 +76,7 @@ def difference_intervals(
         # Sorted, so that the order of the cases does not matter.
         changes = np.sort(second - first, axis=1)
         mean = mean_by_students_t(changes, tail=TAIL)
-        differences["mean"] = _clipped(mean, bounded=is_bounded, low=-1.0)
+        differences["mean"] = clipped(mean, bounded=is_bounded, low=-1.0)
         bounds[positions] = _stacked(differences)
 
     return bounds
@@ -160,7 +160,7 @@ def _statistic_bounds(ascending: FloatArray, *, bounded: bool) -> dict[str, Floa
     Statistics that have no interval are left out.
     """
     bounds = _percentile_bounds(ascending)
-    mean = _clipped(mean_by_skewed_t(ascending, tail=TAIL), bounded=bounded, low=0.0)
+    mean = clipped(mean_by_skewed_t(ascending, tail=TAIL), bounded=bounded, low=0.0)
     # Distances have no upper limit, but a lower one.
     has_negative = ascending[:, :1] < 0
     bounds["mean"] = np.where(has_negative, mean, np.maximum(mean, 0.0))
@@ -178,8 +178,8 @@ def _percentile_bounds(ascending: FloatArray) -> dict[str, FloatArray]:
     return bounds
 
 
-def _clipped(bounds: FloatArray, *, bounded: bool, low: float) -> FloatArray:
-    """Bounds within the limits of the score, of which Student's t knows nothing."""
+def clipped(bounds: FloatArray, *, bounded: bool, low: float) -> FloatArray:
+    """Bounds within the limits of the score, ``low`` and 1, of which Student's t knows nothing."""
     return np.clip(bounds, low, 1.0) if bounded else bounds
 
 

@@ -88,6 +88,17 @@ def test_the_interval_covers_what_that_of_the_cases_alone_does_not(training):
     assert (alone < 0.6) == (training > 0)
 
 
+@pytest.mark.parametrize(("is_bounded", "most"), [(True, 1.0), (False, 1.49)])
+def test_no_interval_reaches_beyond_what_a_score_allows(is_bounded, most):
+    before = np.zeros((3, 8))
+    after = before + np.array([[0.1], [0.5], [0.9]])
+
+    found = differences_over_trainings([(before, after)], bounded=[is_bounded])
+
+    bounds = found.filter(regex="_difference_(low|high)").to_numpy()
+    assert np.nanmax(np.abs(bounds)) == pytest.approx(most, abs=0.01)
+
+
 def test_what_the_trainings_of_a_pair_share_cancels():
     rng = np.random.default_rng(3)
     shared = 0.1 * rng.normal(size=(5, 1))
