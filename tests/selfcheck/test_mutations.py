@@ -291,9 +291,9 @@ MUTATIONS = {
         ),
         Mutation(
             "bound of verdicts, the stakes",
-            f"{BETTING}:_least_ratio",
-            "1 - stakes * widths",
-            "1 - 0.9 * stakes * widths",
+            f"{BETTING}:_log_money",
+            "1 - stakes * sizes",
+            "1 - 0.9 * stakes * sizes",
             "mean_low_guaranteed of",
         ),
         Mutation(
