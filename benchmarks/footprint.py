@@ -42,6 +42,18 @@ import scale
 scale.measure_evaluate(scale.Size({n_cases}, {n_labels}, {n_strata}))
 """
 
+#: The evaluations that the build's own `compare` reads: other builds may have other files.
+EVALUATIONS = """
+from pathlib import Path
+import scale
+size = scale.Size({n_cases}, {n_labels}, {n_strata})
+for seed, name in enumerate(("baseline", "method")):
+    scale.write_evaluation(size, seed, Path({folder!r}) / name)
+"""
+
+#: Stands for the build in a command: a folder of its own.
+BUILD = "BUILD"
+
 #: Scoring a case.
 OF_A_CASE = """
 from pathlib import Path
@@ -62,28 +74,29 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "benchmarks/results/footprint.json")
     arguments = parser.parse_args()
 
+    builds = {"before": arguments.before.absolute(), "now": HERE}
     with tempfile.TemporaryDirectory() as scratch:
         size = scale.Size(arguments.cases, arguments.labels, N_STRATA)
-        commands = many_cases(Path(scratch), size)
+        commands = many_cases(Path(scratch), size, builds)
         if not arguments.many:
             commands |= label_maps(Path(scratch))
-        rows = []
-        for name, command in commands.items():
-            rows.append(compared(name, command, arguments.before.absolute(), arguments.pairs))
+        rows = [
+            compared(name, command, builds, arguments.pairs) for name, command in commands.items()
+        ]
 
     show(rows)
     content = {"cases": arguments.cases, "labels": arguments.labels, "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def many_cases(scratch: Path, size: scale.Size) -> dict[str, list[str]]:
+def many_cases(scratch: Path, size: scale.Size, builds: Mapping[str, Path]) -> dict[str, list[str]]:
     """The commands on made-up scores, by name, once the folders that they read are there."""
-    for seed, name in enumerate(("baseline", "method")):
-        scale.apart(scale.write_evaluation, size, seed, scratch / name)
-
-    both = [f"a={scratch / 'baseline'}", f"b={scratch / 'method'}"]
-    out = ["--overwrite", "-o", str(scratch / "out")]
     sizes = {"n_cases": size.n_cases, "n_labels": size.n_labels, "n_strata": size.n_strata}
+    for which, build in builds.items():
+        measured(["-c", EVALUATIONS.format(folder=str(scratch / which), **sizes)], build)
+
+    both = [f"a={scratch / BUILD / 'baseline'}", f"b={scratch / BUILD / 'method'}"]
+    out = ["--overwrite", "-o", str(scratch / "out")]
     return {
         "evaluate, after reading": ["-c", AFTER_READING.format(**sizes)],
         "compare": ["-m", "nnunet_dro.cli", "compare", *both, *out],
@@ -105,13 +118,16 @@ def label_maps(scratch: Path) -> dict[str, list[str]]:
     }
 
 
-def compared(name: str, command: Sequence[str], before: Path, n_pairs: int) -> dict[str, object]:
+def compared(
+    name: str, command: Sequence[str], builds: Mapping[str, Path], n_pairs: int
+) -> dict[str, object]:
     """The medians of both builds, and of the ratios of the pairs."""
     pairs = []
     for turn in range(n_pairs):
-        builds = {"before": before, "now": HERE}
-        order = list(builds)[:: 1 if turn % 2 else -1]
-        numbers = {which: measured(command, builds[which]) for which in order}
+        numbers = {}
+        for which in list(builds)[:: 1 if turn % 2 else -1]:
+            own_command = [word.replace(BUILD, which) for word in command]
+            numbers[which] = measured(own_command, builds[which])
         pairs.append([numbers["before"], numbers["now"]])
 
     before_numbers, now_numbers = np.array(pairs).swapaxes(0, 1)

@@ -54,12 +54,12 @@ def known_statistics(
         & table["metric"].isin(values)
     )
     columns = {*_KEYS, "n_patients", *_DESCRIPTION}
-    known = table.loc[is_known, [name for name in table.columns if name in columns]]
+    of_labels = table.loc[is_known, [name for name in table.columns if name in columns]]
     # As for the other labels: the bound of failures is that of an evaluation.
-    return known.assign(failure_high=np.nan)
+    return of_labels.assign(failure_high=np.nan)
 
 
-def in_order(tables: Sequence[pd.DataFrame], compared: Compared) -> pd.DataFrame:
+def merged_in_order(tables: Sequence[pd.DataFrame], compared: Compared) -> pd.DataFrame:
     """Statistics of different labels in one table, whose rows are in the order of `summarise`."""
     rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     keys = (

@@ -8,7 +8,7 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
-from nnunet_dro.evaluation.comparing.known_statistics import in_order, known_statistics
+from nnunet_dro.evaluation.comparing.known_statistics import merged_in_order, known_statistics
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
@@ -40,21 +40,21 @@ def strata_of_methods(compared: Compared, *, failure: str, n_resamples: int) -> 
         tables = []
         for name in names:
             evaluation = trainings.evaluations[name]
-            known = known_statistics(
+            own_statistics = known_statistics(
                 evaluation,
                 values[name],
                 compared,
                 failure=failure,
                 with_intervals=n_draws > 0,
             )
-            parts_of_table = [known]
+            parts_of_table = [own_statistics]
             scores = _scores(evaluation, values[name], compared.ground)
-            others = scores[~scores["label"].isin(known["label"])]
+            others = scores[~scores["label"].isin(own_statistics["label"])]
             if len(others):
                 described = _described(others, compared, failure=failure, n_resamples=n_draws)
                 _count_failures(described, compared, evaluation, failure)
                 parts_of_table.append(described)
-            tables.append(in_order(parts_of_table, compared))
+            tables.append(merged_in_order(parts_of_table, compared))
 
         part = _mean_table(tables)
         part.insert(0, "method", method)
