@@ -117,7 +117,8 @@ def differences(scores: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     single seed), and ``p10_difference``, ``p10_low`` and ``p10_high`` of the 10th percentile.
     """
     paired = _beside_plain(scores, roles)
-    grouped = paired.groupby(["iteration", "stratum", "label", "method"], sort=False)
+    groups = ["iteration", "stratum", "label", "method"]
+    grouped = paired.groupby(groups, sort=False, dropna=False)
     by_group = partial(_by_group, grouped.ngroup().to_numpy(), grouped.cumcount().to_numpy())
 
     table = pd.DataFrame({"seeds": grouped["seed"].nunique()}).reset_index()
@@ -153,7 +154,7 @@ def _by_group(
     Means of such rows are much faster than a function called for each group, and have its last
     digits; those of `DataFrameGroupBy.mean`, summed in another way, have others.
     """
-    by_group = np.full((group.max() + 1, place.max() + 1), np.nan)
+    by_group = np.full((group.max(initial=-1) + 1, place.max(initial=-1) + 1), np.nan)
     by_group[group, place] = values
     return by_group
 

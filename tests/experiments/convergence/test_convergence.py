@@ -122,6 +122,12 @@ def test_the_page_says_what_is_left_and_leaves_out_what_has_collapsed():
     assert "Without them" not in page
 
 
+def test_trainings_that_have_all_collapsed_leave_nothing_to_judge():
+    page = made_page(dict.fromkeys(("plain", "DRO"), (0.0, 0.0, 0.0)))
+
+    assert "plain 3 of 3, DRO 3 of 3" in page
+
+
 def test_a_training_of_twice_the_length_is_judged_by_its_last_quarter():
     assert phantoms(quick=False, times=2).iterations == 16000
 
