@@ -2,8 +2,9 @@
 variable FAKE (JSON).
 
 `crash`, `hang` and `empty` are lists of parts of trainers' names; `seconds` is the length of an
-epoch; `again` maps parts of names to the voxels that trainings outside of the ordinary results find
-less.
+epoch; `usual` is a number of first trainings: a later one that is worse than the median of those before
+takes a minute for its last epoch; `again` maps parts of names to the voxels that trainings outside of the
+ordinary results find less.
 """
 
 import itertools
@@ -24,6 +25,16 @@ def quality(trainer: str) -> int:
     """Voxels that are found, of 100: most at beta 50."""
     beta = float(match[1]) if (match := re.search(r"_beta([\d.]+)", trainer)) else 100.0
     return max(0, round(100 - abs(beta - 50)))
+
+
+def is_hopeless(trainers: list[str], n_usual: int | None) -> bool:
+    """Whether the last of the trainers is worse than the median of those before."""
+    *before, last = map(quality, trainers)
+    if n_usual is None or len(before) < n_usual:
+        return False
+    before.sort()
+    n = len(before)
+    return last < (before[(n - 1) // 2] + before[n // 2]) / 2
 
 
 def main() -> None:
@@ -53,20 +64,24 @@ def main() -> None:
         print("RuntimeError: CUDA out of memory")
         sys.exit(1)
     if "--val" not in options:
-        train(folder, trainer, fake, hangs=is_one_of("hang") and "--c" not in options)
+        trainers = (folder.parents[1] / "calls.txt").read_text().split()
+        waits = is_hopeless(trainers, fake.get("usual"))
+        hangs = is_one_of("hang") and "--c" not in options
+        train(folder, trainer, fake, hangs=hangs, waits=waits)
     is_again = "repeats" in folder.parts
     lost = sum(n for part, n in fake.get("again", {}).items() if is_again and part in trainer)
     if not is_one_of("empty"):
         validate(preprocessed, folder, quality(trainer) - lost)
 
 
-def train(folder: Path, trainer: str, fake: dict, *, hangs: bool) -> None:
+def train(folder: Path, trainer: str, fake: dict, *, hangs: bool, waits: bool) -> None:
     n_epochs = int(re.search(r"_(\d+)epochs", trainer)[1])
     n_before = len(list(folder.glob("training_log_*.txt")))
     with (folder / f"training_log_2026_9_{n_before + 1}_01_02_03.txt").open("w") as log:
         for epoch in range(n_epochs):
             print(f"2026-09-01 01:02:03.5: Epoch {epoch} ", file=log, flush=True)
-            time.sleep(fake.get("seconds", 0.0))
+            is_last = epoch == n_epochs - 1
+            time.sleep(60 if is_last and waits else fake.get("seconds", 0.0))
             dice = f"np.float32({quality(trainer) / 100}), nan"
             print(f"2026-09-01 01:02:03.6: Pseudo dice [{dice}] ", file=log, flush=True)
             (folder / "checkpoint_best.pth").touch()
