@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import SimpleITK as sitk  # noqa: N813
 
 from tests.command_server import CommandServer, ForkedCommand
@@ -127,6 +130,15 @@ def popen_forked(words, *, stdout, env, **_) -> ForkedCommand:
         folder=Path.cwd(),
         files=[Path(stdout.name)] * 2,
     )
+
+
+def with_forked_commands(make: Callable, *arguments: object) -> object:
+    """Call a function, here or in a process of joblib; the commands of nnU-Net that it starts are
+    forked."""
+    forking = SimpleNamespace(**{**vars(subprocess), "Popen": popen_forked})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nnunet_dro.nnunet.command.subprocess", forking)
+        return make(*arguments)
 
 
 @cache

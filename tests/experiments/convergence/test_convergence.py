@@ -1,4 +1,6 @@
 import json
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from experiments.curves.results import (
     scores_of,
 )
 from experiments.record import Options
+from tests.nnunet_project import with_forked_commands
 
 
 def test_the_network_is_tested_after_a_tenth_and_at_the_end():
@@ -160,7 +163,10 @@ def test_twice_the_batch_has_a_configuration_of_its_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path):
+def test_the_experiment_runs_two_trainings_at_a_time_and_goes_on(tmp_path, monkeypatch):
+    experiment = EXPERIMENTS["convergence-slices"]
+    make = partial(with_forked_commands, experiment.make)
+    monkeypatch.setitem(EXPERIMENTS, experiment.name, replace(experiment, make=make))
     words = ["convergence-slices", "--quick", "--jobs", "2", "--methods", "held_out"]
     words += ["--work", str(tmp_path / "work"), "--out", str(tmp_path)]
     main(words)
