@@ -54,9 +54,9 @@ def known_statistics(
         & table["metric"].isin(values)
     )
     columns = {*_KEYS, "n_patients", *_DESCRIPTION}
-    of_labels = table.loc[is_known, [name for name in table.columns if name in columns]]
+    rows = table.loc[is_known, [name for name in table.columns if name in columns]]
     # As for the other labels: the bound of failures is that of an evaluation.
-    return of_labels.assign(failure_high=np.nan)
+    return rows.assign(failure_high=np.nan)
 
 
 def merged_in_order(tables: Sequence[pd.DataFrame], compared: Compared) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 from nnunet_dro.arrays import FloatArray
 from nnunet_dro.evaluation.comparing.common_ground import CommonGround
 from nnunet_dro.evaluation.comparing.comparison_table import Compared
-from nnunet_dro.evaluation.comparing.known_statistics import merged_in_order, known_statistics
+from nnunet_dro.evaluation.comparing.known_statistics import known_statistics, merged_in_order
 from nnunet_dro.evaluation.comparing.trainings import Trainings
 from nnunet_dro.evaluation.scoring.failures import Failure, failed_rows, size_columns
 from nnunet_dro.evaluation.scoring.instances import LESION_COUNTS
