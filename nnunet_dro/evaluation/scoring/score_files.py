@@ -26,6 +26,9 @@ from nnunet_dro.naming import name_some
 #: So many bytes of a file are hashed at a time.
 _BYTES_AT_A_TIME = 1 << 20
 
+#: So many files with values that are no labels are looked for.
+_MOST_UNKNOWN = 5
+
 
 @dataclass(frozen=True)
 class PairOfFiles:
@@ -52,7 +55,7 @@ class UnknownValuesError(ValueError):
     """
 
     def __str__(self) -> str:
-        got = name_some(self.args)
+        got = name_some(self.args, at_most=_MOST_UNKNOWN)
         cure = "Add the label there, or give the dataset.json that fits with --dataset-json."
         return f"`labels` in dataset.json must list all values, got {got}. {cure}"
 
@@ -311,7 +314,8 @@ def _collected(
 ) -> tuple[list[ScoredPair], int]:
     """The scores of all cases, sorted by case, and how many of them were known.
 
-    Files with values that are no labels are named together in the end.
+    Files with values that are no labels are named together, in the end or once there are so many
+    that all may have them.
     """
     scored: list[ScoredPair] = []
     n_known = 0
@@ -319,6 +323,8 @@ def _collected(
     for scores, was_known in done:
         if isinstance(scores, UnknownValuesError):
             unknown += scores.args
+            if len(unknown) == _MOST_UNKNOWN:
+                break
             continue
         scored.append(scores)
         if was_known:
