@@ -10,6 +10,7 @@ fingerprint is of the 10,000 voxels of a case that nnU-Net draws by default, not
 Read as a program, this file is the process that forks.
 """
 
+import atexit
 import gc
 import importlib.metadata
 import json
@@ -20,6 +21,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -165,9 +167,27 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             _become(request)
-            # Falls through to the interpreter's own end, as a program does.
-            sys.exit(program())
+            _end(program)
         print(child, flush=True)
+
+
+def _end(program: Callable[[], object]) -> None:
+    """Run a program to its end, and end as the interpreter does, but take nothing apart before:
+    what is imported here takes half a second.
+
+    An error or an interruption falls through to the interpreter's own end.
+    """
+    try:
+        code = program()
+    except SystemExit as end:
+        code = end.code
+    if not isinstance(code, int | None):
+        sys.exit(code)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
 
 
 def _draw_less() -> None:
