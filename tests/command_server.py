@@ -3,9 +3,10 @@
 What nnU-Net imports takes longer than most of what the tests ask of it. A forked command begins
 where its program would begin after its imports: with its own arguments, environment, folder and
 output, and with fresh random numbers. Processes that nnU-Net would spawn, to export predictions and
-compute metrics, are forked for the same reason. Nor does a forked training draw nnU-Net's
-progress.png, which takes longer than an epoch of the tests; one that begins anew does. A forked
-fingerprint is of the 10,000 voxels of a case that nnU-Net draws by default, not of 10^8 of all.
+compute metrics, are forked for the same reason; names of files are sorted without any. Nor does a
+forked training draw nnU-Net's progress.png, which takes longer than an epoch of the tests; one that
+begins anew does. A forked fingerprint is of the 10,000 voxels of a case that nnU-Net draws by
+default, not of 10^8 of all.
 
 Read as a program, this file is the process that forks.
 """
@@ -25,9 +26,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from pathlib import Path
+from types import SimpleNamespace
 
 #: Exit code of what has none yet.
 _RUNS = 1_000
@@ -142,7 +146,7 @@ def main() -> None:
     gc.disable()
     import nnunet_dro.trainers.registry  # noqa: F401
 
-    _draw_less()
+    _do_less()
     gc.freeze()
     gc.enable()
     programs = {
@@ -190,14 +194,18 @@ def _end(program: Callable[[], object]) -> None:
     os._exit(code or 0)
 
 
-def _draw_less() -> None:
-    """Leave out nnU-Net's own picture of a training, which no test looks at, and draw as many
-    voxels of a case for a fingerprint as nnU-Net does unless it asks itself for more."""
+def _do_less() -> None:
+    """Leave out nnU-Net's own picture of a training, which no test looks at, and the twelve
+    processes that sort the names of its files; draw as many voxels of a case for a fingerprint as
+    nnU-Net does unless it asks itself for more."""
     from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import (
         DatasetFingerprintExtractor,
     )
     from nnunetv2.training.logging import nnunet_logger
+    from nnunetv2.utilities import utils
 
+    one_by_one = SimpleNamespace(starmap=lambda call, words: list(starmap(call, words)))
+    utils.Pool = lambda processes: nullcontext(one_by_one)
     # Versions before 2.7 have one logger, with another name.
     for name in ("LocalLogger", "nnUNetLogger"):
         if logger := getattr(nnunet_logger, name, None):
