@@ -48,7 +48,9 @@ def main() -> None:
         help="File to write; else it is in results/ or, with --quick, temporary.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="Only time few cases, to check that the script runs."
+        "--quick",
+        action="store_true",
+        help="Only time few cases once, to check that the script runs.",
     )
     arguments = parser.parse_args()
     out = (
@@ -56,12 +58,14 @@ def main() -> None:
         or Path(tempfile.gettempdir() if arguments.quick else "benchmarks/results") / "sampler.json"
     )
     n_divided = 100 if arguments.quick else N_CASES_DIVIDED
-    rows = [measure(n) for n in (SIZES[:1] if arguments.quick else SIZES)]
+    n_rounds = 1 if arguments.quick else ROUNDS
+    rows = [measure(n, n_rounds=n_rounds) for n in (SIZES[:1] if arguments.quick else SIZES)]
     subvolumes = Subvolumes(tuple(f"case_{i:06d}" for i in range(n_divided)), GRID)
-    rows.append(measure(len(subvolumes), subvolumes) | construction(subvolumes))
+    cells = measure(len(subvolumes), subvolumes, n_rounds=n_rounds)
+    rows.append(cells | construction(subvolumes))
     table = Table(
         title=f"Draw + update of a batch of {BATCH}, beta {BETA:g}: "
-        f"microseconds, median of {ROUNDS} rounds"
+        f"microseconds, median of {n_rounds} rounds"
     )
     for column in (
         "items",
@@ -100,7 +104,7 @@ def main() -> None:
     out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
-def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
+def measure(n: int, subvolumes: Subvolumes | None = None, *, n_rounds: int) -> dict[str, float]:
     """One row: a table of n cases or sub-volumes beside the paper's method and a small table."""
     rng = np.random.default_rng(0)
     losses = rng.normal(0.5, 0.1, size=n)
@@ -133,7 +137,7 @@ def measure(n: int, subvolumes: Subvolumes | None = None) -> dict[str, float]:
         (partial(ours, independent, subvolumes), 2000),
     )
     times = np.array(
-        [[per_call(method, n_calls) for method, n_calls in methods] for _ in range(ROUNDS)]
+        [[per_call(method, n_calls) for method, n_calls in methods] for _ in range(n_rounds)]
     )
     table_us, choice_us, *_ = np.median(times, axis=0)
     return {
