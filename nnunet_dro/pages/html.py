@@ -22,6 +22,7 @@ from markupsafe import Markup, escape
 
 from nnunet_dro.pages.document import Block, Cell, Column, Figure, Heading, Note, Prose, unsaid
 from nnunet_dro.pages.pictures import Picture
+from nnunet_dro.pages.svg import markers
 
 #: What a browser may load into a page: its own styles, scripts and pictures, and nothing from
 #: anywhere else.
@@ -41,11 +42,6 @@ _SHORT = 16
 
 #: Level of a folded heading: between a section and the headings inside.
 _LEVEL_OF_FOLDED = 2.5
-
-#: With more dots the browser draws only the figures in view: the page opens faster and scrolls more
-#: slowly.
-_MANY_DOTS = 6_000
-
 
 #: How data are written as JSON: a table of many cases has a million separators.
 _JSON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")}
@@ -148,11 +144,13 @@ def page(
         # They are in the page once, and let go before it is written.
         payload.clear()
 
+    content = html(blocks)
     template = page_environment().get_template("base.html")
     return template.render(
         **page_assets(),
         contents=[(heading.anchor, heading.short) for heading in headings if heading.short],
-        content=html(blocks),
+        markers=markers(content),
+        content=content,
         appendix=html(appendix),
         table=table,
         payload=payload,
@@ -175,7 +173,6 @@ def html(blocks: Sequence[Block]) -> list[Markup]:
     They are joined where the page is written: a large one would be in memory twice.
     """
     macros = _macros()
-    many = " many" if _n_dots(blocks) > _MANY_DOTS else ""
     runs = [list(run) for _, run in groupby(blocks, key=_run_of)]
     kinds = [run[0].kind for run in runs if isinstance(run[0], Note)]
     has_lead = kinds.count("finding") == 1
@@ -198,7 +195,7 @@ def html(blocks: Sequence[Block]) -> list[Markup]:
                 parts += _closed(opened, 0)
             parts.append(macros.notes(run, has_lead))
         elif isinstance(block, Figure):
-            parts.append(macros.figure(block, many))
+            parts.append(macros.figure(block))
         elif isinstance(block, Prose):
             parts.append(macros.prose(block))
         else:
@@ -233,16 +230,6 @@ def _end_of(heading: Heading) -> Markup:
 def _run_of(block: Block) -> object:
     """What blocks share that are written together: notes of one kind that follow each other."""
     return block.kind if isinstance(block, Note) else id(block)
-
-
-def _n_dots(blocks: Sequence[Block]) -> int:
-    """The number of cases that are drawn in the figures among blocks."""
-    n_dots = 0
-    for block in blocks:
-        if isinstance(block, Figure):
-            for _, drawings in block.charts:
-                n_dots += sum(drawing.count("data-row=") for drawing in drawings)
-    return n_dots
 
 
 def gallery(

@@ -1,8 +1,11 @@
 """What figures in SVG are made of: scales, axes, marks and curves."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from markupsafe import Markup
 
@@ -10,13 +13,17 @@ WIDTH = 480.0  # Width of a figure in its own units, about one CSS pixel each on
 HEIGHT = 326.0  # Height of a figure with axes.
 N_COLOURS = 60  # Colours of strata or teams before they repeat, with another shape.
 
-#: Shapes of strata before they repeat: where the outline begins, beside the middle, and its way.
+_INVISIBLE = 0.05  # A distance in figure units that is below half of what is written.
+
+_LOOKS = re.compile(r'data-look="s(\d+)-(\d)"')
+
+#: Shapes of strata before they repeat, around their middle.
 _SHAPES = (
-    (-3.1, 0.0, "a3.1 3.1 0 1 1 0 .01z"),  # a circle, but for a hundredth of a unit, in one arc
-    (0.0, -3.1, "l3.6 6.2h-7.2z"),
-    (-3.1, -3.1, "h6.2v6.2h-6.2z"),
-    (0.0, -3.9, "l3.9 3.9l-3.9 3.9l-3.9 -3.9z"),
-    (0.0, 3.1, "l3.6 -6.2h-7.2z"),
+    "M-3.1 0a3.1 3.1 0 1 1 0 .01z",  # a circle, but for a hundredth of a unit, in one arc
+    "M0 -3.1l3.6 6.2h-7.2z",
+    "M-3.1 -3.1h6.2v6.2h-6.2z",
+    "M0 -3.9l3.9 3.9l-3.9 3.9l-3.9 -3.9z",
+    "M0 3.1l3.6 -6.2h-7.2z",
 )
 
 
@@ -239,21 +246,60 @@ def figure(
     )
 
 
-def dot(x: float, y: float, row: int, *, colour: int, shape: int = 0) -> Markup:
-    """A case: a mark that knows its row of the case table."""
-    right, down, way = _SHAPES[shape % len(_SHAPES)]
-    path = f"M{at(x + right)} {at(y + down)}{way}"
-    # Not Markup.format: all of it is made here, and there are tens of thousands of dots.
-    return Markup(f'<path class="dot s{colour % N_COLOURS}" d="{path}" data-row="{row}"/>')
+def look(colour: int, shape: int = 0) -> str:
+    """The name of a colour and a shape, which repeat after the last one."""
+    return f"s{colour % N_COLOURS}-{shape % len(_SHAPES)}"
+
+
+def dots(cases: Iterable[tuple[str, float, float, int]]) -> Markup:
+    """Cases as marks, in the order of drawing: look, place, and row of the case table.
+
+    There may be tens of thousands. So those of one look are one element: a line that is not drawn,
+    with a marker at every point but the last. A script parts it into dots where a reader points.
+    """
+    by_look = sorted(
+        (name, n_below, f"{at(x)},{at(y)}", row) for n_below, (name, x, y, row) in enumerate(cases)
+    )
+    form = Markup(
+        '<polyline style="marker:url(#{0});marker-end:none" points="{1} {2}" data-look="{0}" '
+        'data-rows="{3}" data-order="{4}"/>'
+    )
+    parts = []
+    for name, same in groupby(by_look, key=itemgetter(0)):
+        _, order, points, rows = zip(*same, strict=True)
+        # Without others between them, they are in order.
+        is_mixed = len(order) < len(by_look)
+        parts.append(
+            form.format(
+                name,
+                " ".join(points),
+                points[-1],
+                " ".join(map(str, rows)),
+                " ".join(map(str, order)) if is_mixed else "",
+            )
+        )
+    return Markup('<g class="dots">{}</g>').format(Markup("").join(parts))
+
+
+def markers(content: Iterable[str]) -> Markup:
+    """The markers that the `dots` in the content of a page refer to."""
+    looks = {names for part in content for names in _LOOKS.findall(part)}
+    form = Markup(
+        '<marker id="s{0}-{1}" markerUnits="userSpaceOnUse" overflow="visible">'
+        '<path class="dot s{0}" d="{2}"/></marker>'
+    )
+    parts = [form.format(colour, shape, _SHAPES[int(shape)]) for colour, shape in sorted(looks)]
+    frame = Markup('<svg class="markers" width="0" height="0" aria-hidden="true">{}</svg>')
+    return frame.format(Markup("").join(parts))
 
 
 def legend_mark(index: int) -> Markup:
     """The mark of the stratum of this index as an icon for a legend."""
-    mark = str(dot(7, 7, 0, colour=index, shape=index))
-    # It is no case: without its class and row, no tooltip belongs to it.
-    mark = mark.replace('class="dot ', 'class="').replace(' data-row="0"', "")
-    form = Markup('<svg class="mark" viewBox="0 0 14 14" aria-hidden="true">{}</svg>')
-    return form.format(Markup(mark))
+    form = Markup(
+        '<svg class="mark" viewBox="-7 -7 14 14" aria-hidden="true">'
+        '<path class="s{}" d="{}"/></svg>'
+    )
+    return form.format(index % N_COLOURS, _SHAPES[index % len(_SHAPES)])
 
 
 def legend_line(kind: str, dashes: str = "") -> Markup:
@@ -270,6 +316,24 @@ def curve(points: Iterable[tuple[float, float]], kind: str, dashes: str = "") ->
     places = " ".join(f"{at(x)},{at(y)}" for x, y in points)
     form = Markup('<polyline class="curve {}" points="{}" stroke-dasharray="{}"/>')
     return form.format(kind, places, dashes)
+
+
+def corners(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points of a curve without those that nobody can tell from the line between others.
+
+    There are two or more, from left to right.
+
+    Source: Douglas and Peucker 1973, Algorithms for the reduction of the number of points required
+    to represent a digitized line or its caricature.
+    """
+    first_x, first_y = points[0]
+    last_x, last_y = points[-1]
+    slope = (last_y - first_y) / (last_x - first_x)
+    distances = [abs(y - first_y - slope * (x - first_x)) for x, y in points]
+    furthest = distances.index(max(distances))
+    if distances[furthest] <= _INVISIBLE:
+        return [points[0], points[-1]]
+    return [*corners(points[: furthest + 1]), *corners(points[furthest:])[1:]]
 
 
 def shortened(name: str, at_most: int = 44) -> str:

@@ -70,6 +70,10 @@ def test_the_picture_shows_the_tested_half_of_a_combination_and_its_rest(found, 
 
     assert page.run(names) == ["centre=A × scanner=X", *others]
 
+    # The script parts the dots of a figure where a pointer comes.
+    page.run(
+        "document.querySelector('#pictures figure svg').dispatchEvent(new PointerEvent('pointerover'))"
+    )
     n_dots = page.run(
         "return document.querySelector('#pictures figure').querySelectorAll('.dot').length"
     )

@@ -17,6 +17,7 @@ from nnunet_dro.ranking.ranking import rank_evaluations
 from nnunet_dro.ranking.ranks import kendall_tau
 from nnunet_dro.ranking.stability import consensus_shares
 from nnunet_dro.ranking.tables import ranking_table, wins_table
+from tests.pages.drawn_dots import drawn_dots
 from tests.pages.screen import screen
 from tests.ranking.made import evaluation_of, random_evaluations
 
@@ -94,12 +95,12 @@ def test_twenty_teams_fit_and_aggregate_only_names_no_case(twenty, odd):
     assert len([line for line in lines if re.match(r" *\d+  team", line)]) == 20
     for content in ranking_files(twenty).values():
         assert "case_0" not in content
-        assert 'class="dot' not in content
+        assert drawn_dots(content) == []
     assert "cases.csv" not in ranking_files(twenty)
 
     page = ranking_files(odd)["report.html"]
     assert "case_003" in page
-    assert 'class="dot' in page
+    assert drawn_dots(page) != []
 
 
 def test_without_samples_there_is_no_stability():

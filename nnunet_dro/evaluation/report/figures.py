@@ -25,11 +25,8 @@ _HALF = 21.0
 #: The marks of a row of `distribution`.
 _MARKS = ("mean", "p5", "p25", "median", "p75")
 
-#: Points of a curve: enough for every per cent of the cases, and what can be told apart where there
-#: are many curves.
+#: Points of a curve: enough for every half per cent of the cases.
 _MOST_POINTS = 201
-_POINTS_OF_MANY = 101
-_MANY_CURVES = 12
 
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
@@ -190,7 +187,7 @@ def _row(
         ),
         svg.text(svg.WIDTH - _SIDE, top + 13, counted, anchor="end"),
         *_middle_half(stratum, x, middle),
-        *_dots(stratum, x, middle, at_most),
+        _dots(stratum, x, middle, at_most),
         *_median_and_tail(stratum, metric, x, middle),
     ]
 
@@ -214,15 +211,13 @@ def _middle_half(stratum: StratumCases, x: svg.Scale, middle: float) -> list[Mar
     ]
 
 
-def _dots(stratum: StratumCases, x: svg.Scale, middle: float, at_most: int | None) -> list[Markup]:
+def _dots(stratum: StratumCases, x: svg.Scale, middle: float, at_most: int | None) -> Markup:
     """The dots of the worst cases, which know their rows of the case table."""
     rows = stratum.rows[:at_most].tolist()
     places = [x(value) for value in stratum.values[:at_most].tolist()]
     heights = (middle + swarm(np.array(places))).tolist()
-    return [
-        svg.dot(place, y, row, colour=stratum.index)
-        for place, y, row in zip(places, heights, rows, strict=True)
-    ]
+    looks = [svg.look(stratum.index)] * len(rows)
+    return svg.dots(zip(looks, places, heights, rows, strict=True))
 
 
 def _median_and_tail(
@@ -301,18 +296,17 @@ def quantile_curves(
         x_kind="grid percentile",
     )
 
-    most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
     for stratum in strata:
         ordered = np.sort(stratum.values)
         if not len(ordered):
             continue
-        n_points = min(max(len(ordered), 2), most_points)
+        n_points = min(max(len(ordered), 2), _MOST_POINTS)
         shares = np.linspace(0, 1, n_points)
         heights = np.quantile(ordered, shares)
 
         points = zip(map(x, (100 * shares).tolist()), map(y, heights.tolist()), strict=True)
         colour, dashes = looks_of(stratum.index)
-        parts.append(svg.curve(points, colour, dashes))
+        parts.append(svg.curve(svg.corners(list(points)), colour, dashes))
 
     return svg.figure(parts, label=f"{metric.title} of {label}: quantile function per stratum")
 

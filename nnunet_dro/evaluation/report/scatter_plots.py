@@ -44,7 +44,7 @@ def against_volume(
             "volume of the reference (ml)",
             fmt.metric_title(metric),
         ),
-        *_dots(points, x, y),
+        _dots(points, x, y),
     ]
     return svg.figure(
         parts,
@@ -86,7 +86,7 @@ def paired(
             "diagonal",
         ),
         svg.text(x.end, 11, hint, anchor="end"),
-        *_dots(points, x, y),
+        _dots(points, x, y),
     ]
     return svg.figure(
         parts,
@@ -100,18 +100,10 @@ def _finite(points: pd.DataFrame) -> pd.DataFrame:
     return points[is_finite.all(axis=1)]
 
 
-def _dots(points: pd.DataFrame, x: svg.Scale, y: svg.Scale) -> list[Markup]:
+def _dots(points: pd.DataFrame, x: svg.Scale, y: svg.Scale) -> Markup:
     # From left to right, so that the arrow keys walk along the axis.
     ordered = points.sort_values("x", kind="stable")
-    columns = (ordered[name].tolist() for name in ("x", "y", "row", "stratum"))
-
-    return [
-        svg.dot(
-            x(x_value),
-            y(y_value),
-            row,
-            colour=stratum,
-            shape=stratum,
-        )
-        for x_value, y_value, row, stratum in zip(*columns, strict=True)
-    ]
+    looks = [svg.look(stratum, stratum) for stratum in ordered["stratum"].tolist()]
+    places = map(x, ordered["x"].tolist())
+    heights = map(y, ordered["y"].tolist())
+    return svg.dots(zip(looks, places, heights, ordered["row"].tolist(), strict=True))

@@ -198,6 +198,7 @@
     if (!viewer.hidden) viewer.href = links[row];
     const rows = new Set();
     columns[0].codes.forEach((code, other) => { if (code === state.only) rows.add(String(other)); });
+    for (const run of all(".dots polyline")) if (run.dataset.rows.split(" ").some((other) => rows.has(other))) part(run.closest("svg"));
     all(".dot").forEach((dot) => { if (rows.has(dot.dataset.row)) dot.classList.add("chosen"); });
     for (const other of rows) if (data.pictures[other] !== undefined) document.getElementById(data.pictures[other]).classList.add("chosen");
   };
@@ -227,6 +228,32 @@
     back: () => { if (origin) { origin.scrollIntoView({ block: "center" }); enter(origin); } },
   };
   all("[data-do]").forEach((button) => button.addEventListener("click", () => actions[button.dataset.do]()));
+
+  // The dots of one look are one element, a run, until somebody comes near their figure: there may be tens of thousands.
+  const dotsOf = (run, atMost = Infinity) => {
+    const mark = find("path", document.getElementById(run.dataset.look));
+    const places = run.getAttribute("points").split(" ");
+    return run.dataset.rows.split(" ").slice(0, atMost).map((row, n) => {
+      const dot = mark.cloneNode();
+      dot.setAttribute("transform", `translate(${places[n]})`);
+      dot.dataset.row = row;
+      return dot;
+    });
+  };
+  const part = (chart) => {
+    for (const group of all(".dots", chart)) {
+      const dots = [];
+      for (const run of all("polyline", group)) {
+        const order = run.dataset.order ? run.dataset.order.split(" ") : null;
+        dotsOf(run).forEach((dot, n) => { dots[order ? order[n] : n] = dot; });
+        run.remove();
+      }
+      const first = find(".first", group); // it may have the focus, and stays
+      if (first) dots.shift();
+      if (first) first.classList.remove("first");
+      group.append(...dots);
+    }
+  };
 
   // Dots: one stop of the Tab key per figure, arrow keys inside it.
   const tooltip = find("#tooltip");
@@ -260,8 +287,11 @@
     dot.focus({ preventScroll: false });
   };
   all("svg.chart").forEach((chart) => {
-    const first = find(".dot", chart);
-    if (!first) return;
+    const run = find('.dots polyline:is([data-order=""], [data-order="0"], [data-order^="0 "])', chart);
+    if (!run) return;
+    const [first] = dotsOf(run, 1);
+    first.classList.add("first"); // the run shows it
+    run.before(first);
     prepare(first);
     chart.addEventListener("keydown", (event) => {
       const dot = event.target.closest(".dot");
@@ -284,7 +314,11 @@
       if (dot) open(Number(dot.dataset.row), dot);
     });
     for (const kind of ["pointerover", "focusin"]) {
-      chart.addEventListener(kind, (event) => { const dot = event.target.closest(".dot"); if (dot) hint(dot); });
+      chart.addEventListener(kind, (event) => {
+        part(chart);
+        const dot = event.target.closest(".dot");
+        if (dot) hint(dot);
+      });
     }
     for (const kind of ["pointerout", "focusout"]) chart.addEventListener(kind, () => { tooltip.hidden = true; });
   });

@@ -215,6 +215,23 @@ def test_clicking_a_dot_opens_its_case_and_back(open_page):
     assert page.all(".dot.chosen") == []
 
 
+def test_dots_of_several_strata_keep_their_order_where_they_are_parted(open_page):
+    page = open_page(report())
+    places = page.run(
+        """
+        const chart = document.querySelector("#volumes svg.chart");
+        const n = [...chart.querySelectorAll("polyline")].length;
+        chart.dispatchEvent(new PointerEvent("pointerover"));
+        const dots = [...chart.querySelectorAll(".dot")];
+        return [n, dots.map((dot) => Number(dot.getAttribute("transform").match(/[0-9.]+/)[0]))];
+        """
+    )
+    n_strata, from_left_to_right = places
+    assert n_strata > 1
+    assert len(from_left_to_right) == 30
+    assert from_left_to_right == sorted(from_left_to_right)
+
+
 def test_dots_are_one_stop_of_the_tab_key_and_say_what_they_are(open_page):
     scores, strata = scores_of(10, labels=("one",))
     page = open_page(evaluation_html(evaluation_of(scores, strata)))

@@ -10,6 +10,7 @@ from nnunet_dro.evaluation.report.figures import distribution, quantile_curves, 
 from nnunet_dro.evaluation.report.forest_plot import forest
 from nnunet_dro.evaluation.report.scatter_plots import against_volume, paired
 from nnunet_dro.evaluation.scoring.metrics import METRICS
+from tests.pages.drawn_dots import drawn_dots
 
 DICE = METRICS["dice"]
 HD95 = METRICS["hd95"]
@@ -41,26 +42,29 @@ def test_every_case_is_a_dot_at_its_value():
     marked = stratum([0.0, 50.0, 100.0], median=50.0, p5=5.0, p25=25.0, p75=75.0)
     svg = distribution([marked], DICE, label="x", column=3)
 
-    assert len(re.findall('data-row="', svg)) == 3
-    # Circles start 3.1 left of their centre; the axis runs from 14 to 466.
-    assert re.findall(r'd="M([\d.]+) ', svg) == ["10.9", "236.9", "462.9"]
+    # The axis runs from 14 to 466.
+    assert [x for _, x, _ in drawn_dots(svg)] == [14, 240, 466]
     assert "P5 5.0" in svg
     assert 'data-columns="3"' in svg
 
     svg = distribution([stratum([10.0, 20.0, 90.0])], DICE, label="x", column=0, at_most=2)
-    assert re.findall('data-row="(.)"', svg) == ["0", "1"]
+    assert [row for row, *_ in drawn_dots(svg)] == [0, 1]
 
     svg = distribution([stratum([])], HD95, label="x", column=0) + quantile_curves(
         [stratum([])], DICE, label="x"
     )
-    assert 'class="dot' not in svg
+    assert drawn_dots(svg) == []
     assert "polyline" not in svg
     assert "nan" not in svg
 
 
 @pytest.mark.parametrize(
     ("values", "points"),
-    [([0.0, 100.0, 50.0], "46,280 257,153 468,26"), ([50.0], "46,237.7 468,237.7")],
+    [
+        ([0.0, 100.0, 20.0], "46,280 257,229.2 468,26"),
+        ([0.0, 100.0, 50.0], "46,280 468,26"),
+        ([50.0], "46,237.7 468,237.7"),
+    ],
 )
 def test_quantile_curve_goes_through_every_case(values, points):
     assert f'points="{points}"' in quantile_curves([stratum(values)], DICE, label="x")
@@ -77,7 +81,7 @@ def test_volumes_of_more_than_a_decade_are_logarithmic():
     svg = against_volume(
         points([0, 5, math.nan, 6], [1, math.nan, 3, 4]), DICE, label="x", columns=[0, 1]
     )
-    assert re.findall('data-row="(.)"', svg) == ["3"]
+    assert [row for row, *_ in drawn_dots(svg)] == [3]
     assert not against_volume(points([0], [1]), DICE, label="x", columns=[0, 1])
 
 
@@ -88,9 +92,9 @@ def test_equal_cases_lie_on_the_diagonal():
     ).groups()
     x1, y1, x2, y2 = map(float, numbers)
 
-    x, y = map(float, re.search(r'class="dot s0" d="M(\S+) (\S+)a', svg).groups())
+    ((_, x, y),) = drawn_dots(svg)
 
-    assert (x + 3.1 - x1) / (x2 - x1) == pytest.approx((y - y1) / (y2 - y1), abs=0.002)
+    assert (x - x1) / (x2 - x1) == pytest.approx((y - y1) / (y2 - y1), abs=0.002)
 
 
 def test_forest_marks_better_worse_and_undefined():

@@ -22,6 +22,7 @@ from nnunet_dro.evaluation.report.page_parts import worst_labels
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
 from tests.evaluation.comparing.test_comparison import evaluation
 from tests.pages.browser import payload
+from tests.pages.drawn_dots import drawn_dots
 from tests.pages.screen import screen
 
 LABELS = [f"label_{n}" for n in range(10)]
@@ -79,7 +80,7 @@ def test_a_large_page_shows_the_worst_and_every_dot_finds_its_case(large, small_
     figures = page.split('<section id="volumes">')[0].split("<figure>")[1:]
     drawn = 0
     for label, figure in zip([label for label in LABELS[-3:] for _ in "dq"], figures, strict=True):
-        for row in map(int, re.findall(r'data-row="(\d+)"', figure)):
+        for row, *_ in drawn_dots(figure):
             drawn += 1
             name = cases["names"][cases["codes"][row]]
             its_label = labels["names"][labels["codes"][row]]

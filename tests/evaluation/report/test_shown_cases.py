@@ -1,6 +1,5 @@
 """Dots, curves and percentiles are of the same unit: of cases, or of patients."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +8,7 @@ from nnunet_dro.evaluation.report.evaluation_page import evaluation_html
 from nnunet_dro.evaluation.report.formatting import metric_named
 from nnunet_dro.evaluation.report.shown_cases import ShownCases
 from nnunet_dro.evaluation.statistics.stratum_statistics import summarise
+from tests.pages.drawn_dots import drawn_dots
 
 from .made import evaluation_of, scores_of
 
@@ -61,8 +61,8 @@ def test_page_says_what_a_dot_is():
     page = evaluation_html(with_patients("worst"))
     assert "Every dot is a patient" in page
     assert "share of patients (%)" in page
-    n_dots = len(re.findall(r"data-row=", page.split("against the volume")[0]))
-    assert n_dots == len(
+    dots = drawn_dots(page.split("against the volume")[0])
+    assert len(dots) == len(
         ShownCases.of(with_patients("worst"), [metric_named("dice")]).units(
             "one", "centre", metric_named("dice")
         )
