@@ -267,17 +267,12 @@ def dots(cases: Iterable[tuple[str, float, float, int]]) -> Markup:
     parts = []
     for name, same in groupby(by_look, key=itemgetter(0)):
         _, order, points, rows = zip(*same, strict=True)
+        order_words = ""
         # Without others between them, they are in order.
-        is_mixed = len(order) < len(by_look)
-        parts.append(
-            form.format(
-                name,
-                " ".join(points),
-                points[-1],
-                " ".join(map(str, rows)),
-                " ".join(map(str, order)) if is_mixed else "",
-            )
-        )
+        if len(order) < len(by_look):
+            order_words = " ".join(map(str, order))
+        row_words = " ".join(map(str, rows))
+        parts.append(form.format(name, " ".join(points), points[-1], row_words, order_words))
     return Markup('<g class="dots">{}</g>').format(Markup("").join(parts))
 
 

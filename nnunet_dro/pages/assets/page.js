@@ -230,10 +230,10 @@
   all("[data-do]").forEach((button) => button.addEventListener("click", () => actions[button.dataset.do]()));
 
   // The dots of one look are one element, a run, until somebody comes near their figure: there may be tens of thousands.
-  const dotsOf = (run, atMost = Infinity) => {
+  const dotsOf = (run, limit = Infinity) => {
     const mark = find("path", document.getElementById(run.dataset.look));
     const places = run.getAttribute("points").split(" ");
-    return run.dataset.rows.split(" ").slice(0, atMost).map((row, n) => {
+    return run.dataset.rows.split(" ").slice(0, limit).map((row, n) => {
       const dot = mark.cloneNode();
       dot.setAttribute("transform", `translate(${places[n]})`);
       dot.dataset.row = row;
