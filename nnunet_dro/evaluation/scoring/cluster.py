@@ -3,7 +3,7 @@
 Each item is done once in the result, also if workers are lost meanwhile.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,7 +23,7 @@ def each_done(
     *,
     jobs: int | None,
     workers: str | None,
-) -> Iterator[_Result]:
+) -> Generator[_Result, None, None]:
     """The results of a function of every item, as they come.
 
     Several at a time, or on the workers of a cluster.
@@ -49,7 +49,7 @@ def absolute(files: _Item) -> _Item:
 
 def done_on_cluster(
     address: str, function: Callable[[_Item], _Result], items: Iterable[_Item]
-) -> Iterator[_Result]:
+) -> Generator[_Result, None, None]:
     """The results of a function of every item, as they come, on the workers of a dask cluster.
 
     If a worker is lost, dask gives to others what it was doing and what it had not yet handed over.

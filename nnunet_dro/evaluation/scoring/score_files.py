@@ -1,7 +1,8 @@
 """The scores of files of label maps, a row per case and label."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -308,7 +309,7 @@ def score_pairs(
 
 
 def _collected(
-    done: Iterable[tuple[ScoredPair | UnknownValuesError, bool]],
+    done: Generator[tuple[ScoredPair | UnknownValuesError, bool], None, None],
     keep: Callable[[ScoredPair], None],
     progress: Callable[[int], None],
 ) -> tuple[list[ScoredPair], int]:
@@ -324,6 +325,7 @@ def _collected(
         if isinstance(scores, UnknownValuesError):
             unknown += scores.args
             if len(unknown) == _MOST_UNKNOWN:
+                _leave(done)
                 break
             continue
         scored.append(scores)
@@ -336,6 +338,14 @@ def _collected(
     if unknown:
         raise ValueError(str(UnknownValuesError(*sorted(unknown))))
     return sorted(scored, key=lambda scores: scores.case), n_known
+
+
+def _leave(done: Generator[Any, None, None]) -> None:
+    """Do nothing of what is left to do."""
+    # joblib warns of it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done.close()
 
 
 def _with_same_labels(
