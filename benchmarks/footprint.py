@@ -10,7 +10,7 @@ pair, and their median.
 - HD95 and NSD of a case of 512 x 512 x 400 voxels and 20 labels, which a worker scores.
 
     git worktree add --detach /tmp/before COMMIT
-    python benchmarks/footprint.py /tmp/before [--cases N] [--labels N] [--pairs N] [--many]
+    python benchmarks/footprint.py /tmp/before [--cases N] [--labels N] [--pairs N] [--commands]
         [--out FILE]
 """
 
@@ -70,16 +70,20 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--labels", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=3, help="How often either build runs.")
-    parser.add_argument("--many", action="store_true", help="Only what has many cases.")
+    parser.add_argument(
+        "--commands",
+        action="store_true",
+        help="Leave out the case, which builds before 27 November 2026 score by other names.",
+    )
     parser.add_argument("--out", type=Path, default=HERE / "benchmarks/results/footprint.json")
     arguments = parser.parse_args()
 
     builds = {"before": arguments.before.absolute(), "now": HERE}
     with tempfile.TemporaryDirectory() as scratch:
         size = scale.Size(arguments.cases, arguments.labels, N_STRATA)
-        commands = many_cases(Path(scratch), size, builds)
-        if not arguments.many:
-            commands |= label_maps(Path(scratch))
+        commands = many_cases(Path(scratch), size, builds) | small_volumes(Path(scratch))
+        if not arguments.commands:
+            commands |= large_volume(Path(scratch))
         rows = [
             compared(name, command, builds, arguments.pairs) for name, command in commands.items()
         ]
@@ -103,19 +107,25 @@ def many_cases(scratch: Path, size: scale.Size, builds: Mapping[str, Path]) -> d
     }
 
 
-def label_maps(scratch: Path) -> dict[str, list[str]]:
-    """The commands on label maps; as `many_cases`."""
-    for kind in (SMALL, LARGE):
-        # The peak memory of a command is no less than that of this process when it starts it.
-        make = partial(make_label_maps, rng=np.random.default_rng(0))
-        scale.apart(make, kind, scratch / kind.name)
+def small_volumes(scratch: Path) -> dict[str, list[str]]:
+    """A command on label maps; as `many_cases`."""
+    folder = made(SMALL, scratch)
+    maps = [str(folder / which) for which in ("reference", "prediction")]
+    command = ["-m", "nnunet_dro.cli", "evaluate", *maps, "--overwrite", "-o", str(scratch / "out")]
+    return {"evaluate, 61 small volumes": command}
 
-    maps = [str(scratch / "small" / which) for which in ("reference", "prediction")]
-    out = ["--overwrite", "-o", str(scratch / "out")]
-    return {
-        "evaluate, 61 small volumes": ["-m", "nnunet_dro.cli", "evaluate", *maps, *out],
-        "HD95 and NSD of a case": ["-c", OF_A_CASE.format(folder=str(scratch / LARGE.name))],
-    }
+
+def large_volume(scratch: Path) -> dict[str, list[str]]:
+    """Scoring a case; as `many_cases`."""
+    return {"HD95 and NSD of a case": ["-c", OF_A_CASE.format(folder=str(made(LARGE, scratch)))]}
+
+
+def made(kind: Kind, scratch: Path) -> Path:
+    """The folder of new label maps of a kind."""
+    # The peak memory of a command is no less than that of this process when it starts it.
+    make = partial(make_label_maps, rng=np.random.default_rng(0))
+    scale.apart(make, kind, scratch / kind.name)
+    return scratch / kind.name
 
 
 def compared(
