@@ -145,13 +145,14 @@ def page(
         payload.clear()
 
     content = html(blocks)
+    below = html(appendix)
     template = page_environment().get_template("base.html")
     return template.render(
         **page_assets(),
         contents=[(heading.anchor, heading.short) for heading in headings if heading.short],
-        markers=markers(content),
+        markers=markers([*content, *below]),
         content=content,
-        appendix=html(appendix),
+        appendix=below,
         table=table,
         payload=payload,
         packed=packed,
