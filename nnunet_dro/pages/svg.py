@@ -13,8 +13,6 @@ WIDTH = 480.0  # Width of a figure in its own units, about one CSS pixel each on
 HEIGHT = 326.0  # Height of a figure with axes.
 N_COLOURS = 60  # Colours of strata or teams before they repeat, with another shape.
 
-_INVISIBLE = 0.05  # A distance in figure units that is below half of what is written.
-
 _LOOKS = re.compile(r'data-look="s(\d+)-(\d)"')
 
 #: Shapes of strata before they repeat, around their middle.
@@ -311,24 +309,6 @@ def curve(points: Iterable[tuple[float, float]], kind: str, dashes: str = "") ->
     places = " ".join(f"{at(x)},{at(y)}" for x, y in points)
     form = Markup('<polyline class="curve {}" points="{}" stroke-dasharray="{}"/>')
     return form.format(kind, places, dashes)
-
-
-def corners(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points of a curve without those that nobody can tell from the line between others.
-
-    There are two or more, from left to right.
-
-    Source: Douglas and Peucker 1973, Algorithms for the reduction of the number of points required
-    to represent a digitized line or its caricature.
-    """
-    first_x, first_y = points[0]
-    last_x, last_y = points[-1]
-    slope = (last_y - first_y) / (last_x - first_x)
-    distances = [abs(y - first_y - slope * (x - first_x)) for x, y in points]
-    furthest = distances.index(max(distances))
-    if distances[furthest] <= _INVISIBLE:
-        return [points[0], points[-1]]
-    return [*corners(points[: furthest + 1]), *corners(points[furthest:])[1:]]
 
 
 def shortened(name: str, at_most: int = 44) -> str:

@@ -25,8 +25,11 @@ _HALF = 21.0
 #: The marks of a row of `distribution`.
 _MARKS = ("mean", "p5", "p25", "median", "p75")
 
-#: Points of a curve: enough for every half per cent of the cases.
+#: Points of a curve: enough for every per cent of the cases, and what can be told apart where there
+#: are many curves.
 _MOST_POINTS = 201
+_POINTS_OF_MANY = 101
+_MANY_CURVES = 12
 
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4")
 
@@ -296,17 +299,18 @@ def quantile_curves(
         x_kind="grid percentile",
     )
 
+    most_points = _MOST_POINTS if len(strata) <= _MANY_CURVES else _POINTS_OF_MANY
     for stratum in strata:
         ordered = np.sort(stratum.values)
         if not len(ordered):
             continue
-        n_points = min(max(len(ordered), 2), _MOST_POINTS)
+        n_points = min(max(len(ordered), 2), most_points)
         shares = np.linspace(0, 1, n_points)
         heights = np.quantile(ordered, shares)
 
         points = zip(map(x, (100 * shares).tolist()), map(y, heights.tolist()), strict=True)
         colour, dashes = looks_of(stratum.index)
-        parts.append(svg.curve(svg.corners(list(points)), colour, dashes))
+        parts.append(svg.curve(points, colour, dashes))
 
     return svg.figure(parts, label=f"{metric.title} of {label}: quantile function per stratum")
 

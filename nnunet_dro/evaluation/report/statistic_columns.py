@@ -142,7 +142,9 @@ def _marks(record: Record, statistic: str) -> dict[str, str]:
         marks[FEW] = "too few values for this statistic"
     n_left_out = whole(record, "n_left_out")
     if n_left_out:
-        marks[LEFT_OUT] = f"without {count(n_left_out, 'missed or invented label')}"
+        marks[LEFT_OUT] = (
+            f"without {count(n_left_out, 'case')} in which the label was missed or invented"
+        )
     return marks
 
 

@@ -310,7 +310,8 @@
       }
     });
     chart.addEventListener("click", (event) => {
-      const dot = event.target.closest(".dot");
+      // The first touch of a figure parts its dots: what it aims at is there only then.
+      const dot = document.elementFromPoint(event.clientX, event.clientY)?.closest(".dot") ?? event.target.closest(".dot");
       if (dot) open(Number(dot.dataset.row), dot);
     });
     for (const kind of ["pointerover", "focusin"]) {

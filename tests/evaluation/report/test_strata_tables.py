@@ -100,7 +100,7 @@ def test_missed_and_invented_labels_have_columns_where_there_are_any():
     row = entries(tables(missed)[0])
 
     assert "inv." not in row
-    assert "without 1 missed or invented label" in row["Mean"].marks.values()
+    assert "without 1 case in which the label was missed or invented" in row["Mean"].marks.values()
     assert "missed" not in entries(tables(evaluation)[0])
 
 
