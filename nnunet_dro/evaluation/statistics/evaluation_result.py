@@ -19,7 +19,7 @@ from nnunet_dro.choices import EmptyRule
 from nnunet_dro.evaluation.inputs.folders import Inputs
 from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
+from nnunet_dro.evaluation.scoring.score_cases import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import NUMBERS, Scoring
 from nnunet_dro.evaluation.statistics.equity import equity
 from nnunet_dro.evaluation.stratifying.division import Division

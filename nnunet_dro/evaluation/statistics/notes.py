@@ -7,7 +7,7 @@ import pandas as pd
 from nnunet_dro.evaluation.inputs.options import EvaluateOptions
 from nnunet_dro.evaluation.scoring.grid import Rules
 from nnunet_dro.evaluation.scoring.metrics import METRICS, in_pixels
-from nnunet_dro.evaluation.scoring.score_files import ScoredPairs
+from nnunet_dro.evaluation.scoring.score_cases import ScoredPairs
 from nnunet_dro.evaluation.scoring.scoring import Scoring
 from nnunet_dro.evaluation.statistics.patients import (
     note_on_divided_patients,
