@@ -26,19 +26,22 @@ def studied(dice, roles=ROLES, *, case_columns=("case",)):
     return table.set_index(["stratum", "method"])
 
 
+def changed(changes, *, plain):
+    """The row of two cases that change by so much from plain training; seed to their changes."""
+    dice = {}
+    for seed, of_seed in changes.items():
+        for case, change in zip("xy", of_seed, strict=True):
+            dice["plain", seed, "rare", case] = plain
+            dice["IW", seed, "rare", case] = plain + change
+    return studied(dice).loc["rare", "IW"]
+
+
 def numbers(text):
     return [float(number) for number in re.findall(r"[-+]\d+\.\d", text)]
 
 
 def test_it_is_both_intervals_by_hand():
-    changes = {0: [0.02, 0.10], 1: [0.04, 0.16]}
-    dice = {}
-    for seed, of_seed in changes.items():
-        for case, change in zip("xy", of_seed, strict=True):
-            dice["plain", seed, "rare", case] = 0.5
-            dice["IW", seed, "rare", case] = 0.5 + change
-
-    row = studied(dice).loc["rare", "IW"]
+    row = changed({0: [0.02, 0.10], 1: [0.04, 0.16]}, plain=0.5)
 
     # By seed 6 and 10 points; by case 3 and 13.
     for_trainings = stats.t.ppf(0.975, 1) * 2
@@ -52,14 +55,7 @@ def test_it_is_both_intervals_by_hand():
 
 
 def test_no_interval_is_of_more_than_100_points():
-    changes = {0: [0.9, 0.4], 1: [0.1, 0.2]}
-    dice = {}
-    for seed, of_seed in changes.items():
-        for case, change in zip("xy", of_seed, strict=True):
-            dice["plain", seed, "rare", case] = 0.0
-            dice["IW", seed, "rare", case] = change
-
-    row = studied(dice).loc["rare", "IW"]
+    row = changed({0: [0.9, 0.4], 1: [0.1, 0.2]}, plain=0.0)
 
     assert row["trainings"] == "+40.0 [-100.0, +100.0]"
     assert row["trainings and cases"] == "+40.0 [-100.0, +100.0]"
